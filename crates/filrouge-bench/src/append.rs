@@ -1,4 +1,4 @@
-//! `append1` and `append32`: complete turns, with one commit each or in shared commits.
+//! `append1` and `append32`: complete turns, each in its own commit or in shared commits.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -35,6 +35,7 @@ pub(crate) async fn library_one(dir: &Path, turns: usize) -> Result<Leg> {
     Ok(leg)
 }
 
+/// The limit of [`library_one`].
 fn raw_one(dir: &Path, layout: Layout, turns: usize) -> Result<Leg> {
     let raw = Raw::open(&dir.join("raw.db"), layout)?;
     let turns: Vec<RawTurn> = Turns::new(7)
@@ -52,7 +53,7 @@ fn raw_one(dir: &Path, layout: Layout, turns: usize) -> Result<Leg> {
     Ok(Leg::new(latencies, start.elapsed()))
 }
 
-/// Many concurrent sessions through the library, each a closed loop.
+/// Many concurrent sessions through the library; each writes its next turn after the answer to the previous one.
 pub(crate) async fn library_many(dir: &Path, sessions: usize, turns: usize) -> Result<Leg> {
     let product = Product::open(dir, true).await?;
     let barrier = Arc::new(Barrier::new(sessions + 1));
@@ -86,6 +87,7 @@ pub(crate) async fn library_many(dir: &Path, sessions: usize, turns: usize) -> R
     Ok(leg)
 }
 
+/// The limit of [`library_many`]: all sessions send their turns to one writer thread.
 async fn raw_many(dir: &Path, layout: Layout, sessions: usize, turns: usize) -> Result<Leg> {
     let raw = Raw::open(&dir.join("raw.db"), layout)?;
     let (sender, receiver) = mpsc::channel::<Job>(1024);
@@ -109,7 +111,7 @@ async fn raw_many(dir: &Path, layout: Layout, sessions: usize, turns: usize) -> 
                     .send((job, reply))
                     .await
                     .ok()
-                    .context("the raw writer has gone")?;
+                    .context("the raw writer thread has ended")?;
                 answer.await?;
                 latencies.push(micros(call));
             }
@@ -128,13 +130,16 @@ async fn raw_many(dir: &Path, layout: Layout, sessions: usize, turns: usize) -> 
     Ok(leg)
 }
 
-/// The series with the best median.
-pub(crate) fn best(series: &[Series], of: fn(&Leg) -> f64, high: bool) -> Result<&Series> {
-    let value = |s: &&Series| if high { -s.median(of) } else { s.median(of) };
+/// The series with the best median of a metric: the highest with `highest`, otherwise the lowest.
+pub(crate) fn best(series: &[Series], metric: fn(&Leg) -> f64, highest: bool) -> Result<&Series> {
+    let value = |s: &&Series| {
+        let median = s.median(metric);
+        if highest { -median } else { median }
+    };
     series
         .iter()
         .min_by(|a, b| value(a).total_cmp(&value(b)))
-        .context("no limit was measured")
+        .context("no series to choose from")
 }
 
 /// `append1`.
@@ -143,14 +148,14 @@ pub(crate) async fn one(setup: &Setup) -> Result<Section> {
     let turns = setup.size(2000, 50);
     let mut limits: Vec<Series> = LAYOUTS.iter().map(|l| Series::new(l.name())).collect();
     let mut product = Series::new("library");
-    let mut handed = Series::new("raw, a row per turn, by a writer thread and channels");
+    let mut behind_writer = Series::new("raw, a row per turn, behind a writer thread");
     for _ in 0..setup.pairs {
         for (series, layout) in limits.iter_mut().zip(LAYOUTS) {
             series
                 .legs
                 .push(raw_one(setup.dir()?.path(), layout, turns)?);
         }
-        handed
+        behind_writer
             .legs
             .push(raw_many(setup.dir()?.path(), Layout::Turns, 1, turns).await?);
         product
@@ -167,8 +172,8 @@ pub(crate) async fn one(setup: &Setup) -> Result<Section> {
             "µs",
         ),
         Line::series(
-            "p50, the limit behind a writer thread too",
-            (&product, &handed),
+            "p50, limit behind a writer thread",
+            (&product, &behind_writer),
             |l| l.p50,
             Target::Shown,
             "µs",
@@ -183,13 +188,13 @@ pub(crate) async fn one(setup: &Setup) -> Result<Section> {
         ),
     ];
     let notes = vec![format!(
-        "{turns} turns a leg into a fresh store; limit: best layout by p50, on the caller's own thread"
+        "{turns} turns per leg into a fresh store; limit: best layout by p50, on the caller's own thread"
     )];
     let load = (before, load_average());
     Ok(Section {
         name: "append1",
         lines,
-        series: [vec![product, handed], limits].concat(),
+        series: [vec![product, behind_writer], limits].concat(),
         notes,
         load,
     })
@@ -236,7 +241,7 @@ pub(crate) async fn many(setup: &Setup) -> Result<Section> {
         Line::series("p99", (&product, limit), |l| l.p99, Target::Shown, "µs"),
     ];
     let notes = vec![format!(
-        "{sessions} tasks, {turns} turns each, fresh stores; limit: one writer thread, what waits in one commit, best layout by turns a second"
+        "{sessions} tasks, {turns} turns each, fresh stores; limit: one writer thread that commits all waiting turns at once, best layout by turns a second"
     )];
     let load = (before, load_average());
     Ok(Section {

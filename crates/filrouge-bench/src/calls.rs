@@ -9,18 +9,17 @@ mod wire;
 use anyhow::Result;
 use filrouge_engine::Caller;
 use filrouge_engine::{AppendItems, FinalizeTurn, SaveCheckpoint, StartTurn};
-
 use filrouge_types::{Channel, ItemBody, RawJson, Role, SessionId};
 
 use crate::Setup;
-use crate::postgres::bed::DurableServer;
+use crate::postgres::server::DurableServer;
 use crate::product::Product;
 use crate::report::{Section, load_average};
 
 /// `calls`.
 pub(crate) async fn calls(setup: &Setup) -> Result<Section> {
     let before = load_average();
-    let bed = DurableServer::start(setup).await?;
+    let server = DurableServer::start(setup).await?;
     let mut section = Section {
         name: "calls",
         lines: Vec::new(),
@@ -30,20 +29,25 @@ pub(crate) async fn calls(setup: &Setup) -> Result<Section> {
     };
     let dir = setup.dir()?;
     let sqlite = Product::open(dir.path(), true).await?;
-    store(setup, &sqlite, "SQLite", &mut section).await?;
+    measure_store(setup, &sqlite, "SQLite", &mut section).await?;
     sqlite.close().await;
-    let held = bed.store();
-    let dir = held.anchored_in()?;
-    let postgres = Product::open_postgres(&held.url(), dir.path()).await?;
-    store(setup, &postgres, "PostgreSQL", &mut section).await?;
+    let leg_store = server.store();
+    let dir = leg_store.anchor_dir()?;
+    let postgres = Product::open_postgres(&leg_store.url(), dir.path()).await?;
+    measure_store(setup, &postgres, "PostgreSQL", &mut section).await?;
     postgres.close().await;
-    wire::measure(setup, &bed, &mut section).await?;
+    wire::measure(setup, &server, &mut section).await?;
     section.load.1 = load_average();
     Ok(section)
 }
 
-/// The measurements that apply to any store.
-async fn store(setup: &Setup, product: &Product, name: &str, section: &mut Section) -> Result<()> {
+/// Runs the measurements that apply to any store.
+async fn measure_store(
+    setup: &Setup,
+    product: &Product,
+    name: &str,
+    section: &mut Section,
+) -> Result<()> {
     resume::measure(setup, product, name, section).await?;
     commits::measure(product, name, section).await?;
     events::measure(setup, product, name, section).await
@@ -57,14 +61,14 @@ async fn fill(product: &Product, session: &SessionId, items: usize) -> Result<u6
     let (engine, caller) = (&product.engine, &product.caller);
     let mut left = items;
     while left > 0 {
-        let many = left.min(TURN_ITEMS);
-        left -= many;
-        // Two of them are the question and the answer.
-        let spoken =
-            (2..many).map(|n| thought_item(&format!("sentence {n} of a call that continues")));
+        let count = left.min(TURN_ITEMS);
+        left -= count;
+        // Two items are the question and the answer.
+        let thoughts =
+            (2..count).map(|n| thought_item(&format!("sentence {n} of a call that continues")));
         let mut request = StartTurn {
-            items: spoken.collect(),
-            ..begun(&format!("request-{left}"))?
+            items: thoughts.collect(),
+            ..short_turn(&format!("request-{left}"))?
         };
         request.answer_neutral = request.question_neutral.clone();
         engine.turns.start(caller, session.clone(), request).await?;
@@ -81,8 +85,8 @@ fn thought_item(text: &str) -> ItemBody {
     )
 }
 
-/// A turn that begins with a short question.
-fn begun(request: &str) -> Result<StartTurn> {
+/// A request to start a turn with a short question.
+fn short_turn(request: &str) -> Result<StartTurn> {
     let json = format!(
         r#"{{"request_id":"{request}","question_neutral":"le deuxième, s'il vous plaît"}}"#
     );
@@ -118,7 +122,7 @@ mod tests {
     use super::*;
 
     #[tokio::test(flavor = "multi_thread")]
-    async fn every_leg_without_the_built_program_runs() {
+    async fn the_measurements_of_a_store_run() {
         let setup = Setup {
             quick: true,
             pairs: 1,
@@ -134,7 +138,7 @@ mod tests {
             notes: Vec::new(),
             load: (0.0, 0.0),
         };
-        store(&setup, &product, "SQLite", &mut section)
+        measure_store(&setup, &product, "SQLite", &mut section)
             .await
             .unwrap();
         product.close().await;

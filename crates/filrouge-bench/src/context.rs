@@ -12,8 +12,8 @@ use crate::reads::{Stores, stores, timed};
 use crate::report::{Line, Section, Target, load_average};
 use crate::stats::Series;
 
-/// Restores a context of the `last` turns, or of all.
-async fn restored(stores: &Stores, format: Format, last: Option<usize>) -> Result<()> {
+/// Restores a context of the `last` turns, or of all, and renders it.
+async fn restore_context(stores: &Stores, format: Format, last: Option<usize>) -> Result<()> {
     let query = RestoreQuery {
         selection: match format {
             Format::Pairs => Selection::Pairs,
@@ -27,7 +27,7 @@ async fn restored(stores: &Stores, format: Format, last: Option<usize>) -> Resul
     let turns = last.unwrap_or(stores.turns);
     ensure!(
         context.report.window.turns == turns,
-        "{} turns",
+        "{} turns instead of {turns}",
         context.report.window.turns
     );
     black_box(context);
@@ -35,7 +35,7 @@ async fn restored(stores: &Stores, format: Format, last: Option<usize>) -> Resul
 }
 
 /// Plans a context of all turns without rendering it.
-async fn planned(stores: &Stores) -> Result<()> {
+async fn plan_context(stores: &Stores) -> Result<()> {
     let (product, session) = (&stores.product, &stores.session);
     let query = RestoreQuery::default();
     let plan = product
@@ -45,15 +45,16 @@ async fn planned(stores: &Stores) -> Result<()> {
         .await?;
     ensure!(
         plan.turns.len() == stores.turns,
-        "{} turns",
-        plan.turns.len()
+        "{} turns instead of {}",
+        plan.turns.len(),
+        stores.turns
     );
     black_box(plan);
     Ok(())
 }
 
 /// Reads all items without planning.
-async fn read(stores: &Stores) -> Result<()> {
+async fn read_items(stores: &Stores) -> Result<()> {
     let (product, session) = (&stores.product, &stores.session);
     let conversation = product
         .engine
@@ -73,7 +74,7 @@ pub(crate) async fn context(setup: &Setup) -> Result<Section> {
         .iter()
         .map(|l| Series::new(format!("{}, parsed", l.name())))
         .collect();
-    let mut whole: Vec<Series> = Format::ALL
+    let mut complete: Vec<Series> = Format::ALL
         .iter()
         .map(|f| Series::new(format!("all turns, {f}")))
         .collect();
@@ -90,13 +91,13 @@ pub(crate) async fn context(setup: &Setup) -> Result<Section> {
             };
             series.legs.push(timed(3, call).await?);
         }
-        for (series, format) in whole.iter_mut().zip(Format::ALL) {
-            let call = || restored(&long, format, None);
+        for (series, format) in complete.iter_mut().zip(Format::ALL) {
+            let call = || restore_context(&long, format, None);
             series.legs.push(timed(3, call).await?);
         }
-        plan.legs.push(timed(3, || planned(&long)).await?);
-        items.legs.push(timed(3, || read(&long)).await?);
-        let last = |stores| restored(stores, Format::Anthropic, Some(20));
+        plan.legs.push(timed(3, || plan_context(&long)).await?);
+        items.legs.push(timed(3, || read_items(&long)).await?);
+        let last = |stores| restore_context(stores, Format::Anthropic, Some(20));
         newest.legs.push(timed(calls, || last(&long)).await?);
         newest_short.legs.push(timed(calls, || last(&short)).await?);
     }
@@ -107,30 +108,30 @@ pub(crate) async fn context(setup: &Setup) -> Result<Section> {
     let line = |series: &Series, name: String| {
         Line::series(&name, (series, limit), |l| l.p50, Target::AtMost(1.5), "µs")
     };
-    let mut lines: Vec<Line> = whole
+    let mut lines: Vec<Line> = complete
         .iter()
         .zip(Format::ALL)
         .map(|(series, format)| line(series, format!("all turns, {format}")))
         .collect();
     lines.push(Line::series(
-        "last 20 turns, long session against short",
+        "last 20 turns, long session / short session",
         (&newest, &newest_short),
         |l| l.p50,
         Target::AtMost(1.2),
         "µs",
     ));
     let notes = vec![format!(
-        "{} turns, and {} in the short session; every item verified, planned and rendered; limit: the rows read and each parsed to serde_json::Value, all kept, one thread",
+        "{} turns, and {} in the short session; every item verified, planned and rendered; limit: one thread reads the rows, parses each to serde_json::Value and keeps all",
         long.turns, short.turns
     )];
     let load = (before, load_average());
     long.product.close().await;
     short.product.close().await;
-    whole.extend([plan, items, newest, newest_short]);
+    complete.extend([plan, items, newest, newest_short]);
     Ok(Section {
         name: "context",
         lines,
-        series: [whole, limits].concat(),
+        series: [complete, limits].concat(),
         notes,
         load,
     })

@@ -1,4 +1,4 @@
-//! `decode`: streams decoded as they arrive over the network, compared with parsing the JSON of their events and
+//! `decode`: decodes streams as they arrive over the network, compared with parsing the JSON of their events and
 //! discarding it.
 
 use std::hint::black_box;
@@ -17,7 +17,7 @@ use crate::streams::Stream;
 const CHUNKS: [usize; 2] = [1400, 16 << 10];
 
 /// Decodes a complete stream, and takes the ready items after each chunk.
-fn decoded(format: StreamFormat, stream: &Stream, chunk: usize) -> Result<()> {
+fn decode_stream(format: StreamFormat, stream: &Stream, chunk: usize) -> Result<()> {
     let mut decoder = Decoder::new(format);
     for bytes in stream.bytes.as_bytes().chunks(chunk) {
         decoder.push(bytes);
@@ -26,26 +26,31 @@ fn decoded(format: StreamFormat, stream: &Stream, chunk: usize) -> Result<()> {
     decoder.end();
     black_box(decoder.transcript_mut().take_ready());
     let (_, unknown) = decoder.transcript().events();
-    ensure!(unknown == 0, "{format}: {unknown} events are unknown");
+    ensure!(
+        unknown == 0,
+        "{format}: the decoder does not know {unknown} events"
+    );
     Ok(())
 }
 
-fn parsed(stream: &Stream) -> Result<()> {
+/// Parses the JSON of every event, and discards it.
+fn parse_events(stream: &Stream) -> Result<()> {
     for frame in &stream.frames {
         black_box(serde_json::from_str::<IgnoredAny>(black_box(frame))?);
     }
     Ok(())
 }
 
-fn leg(streams: usize, one: impl Fn() -> Result<()>) -> Result<Leg> {
-    let begin = Instant::now();
+/// Runs `process_stream` for each of `streams` equal streams.
+fn run_leg(streams: usize, process_stream: impl Fn() -> Result<()>) -> Result<Leg> {
+    let start = Instant::now();
     let mut times = Vec::with_capacity(streams);
     for _ in 0..streams {
-        let start = Instant::now();
-        one()?;
-        times.push(micros(start));
+        let call = Instant::now();
+        process_stream()?;
+        times.push(micros(call));
     }
-    Ok(Leg::new(times, begin.elapsed()))
+    Ok(Leg::new(times, start.elapsed()))
 }
 
 /// `decode`.
@@ -59,10 +64,10 @@ pub(crate) fn decode(setup: &Setup) -> Result<Section> {
         let mut product = CHUNKS.map(|chunk| Series::new(format!("{format}, chunks of {chunk}")));
         let streams = setup.size(50, 2);
         for _ in 0..setup.pairs {
-            limit.legs.push(leg(streams, || parsed(&stream))?);
+            limit.legs.push(run_leg(streams, || parse_events(&stream))?);
             for (series, chunk) in product.iter_mut().zip(CHUNKS) {
-                let one = || decoded(format, &stream, chunk);
-                series.legs.push(leg(streams, one)?);
+                let decode = || decode_stream(format, &stream, chunk);
+                series.legs.push(run_leg(streams, decode)?);
             }
         }
         let speeds = |series: &Series| -> Vec<f64> {
@@ -73,13 +78,13 @@ pub(crate) fn decode(setup: &Setup) -> Result<Section> {
                 .collect()
         };
         for series in &product {
-            let shown = |series: &Series| format!("{:.0} MB/s", bytes / series.median(|l| l.p50));
-            let (own, most) = (speeds(series), speeds(&limit));
-            let shown = (shown(series), shown(&limit));
+            let median = |series: &Series| format!("{:.0} MB/s", bytes / series.median(|l| l.p50));
+            let (own, limits) = (speeds(series), speeds(&limit));
+            let shown = (median(series), median(&limit));
             lines.push(Line::pairs(
                 &series.name,
                 &own,
-                &most,
+                &limits,
                 Target::AtLeast(0.2),
                 shown,
             ));
@@ -93,7 +98,7 @@ pub(crate) fn decode(setup: &Setup) -> Result<Section> {
         all.push(limit);
     }
     notes.push(
-        "one thread; the medians of whole streams; limit: serde_json reads each event's JSON, found beforehand, into IgnoredAny; both by the stream's bytes".to_owned(),
+        "one thread; medians over complete streams; limit: serde_json parses the JSON of each event, found beforehand, to IgnoredAny; both speeds count all bytes of the stream".to_owned(),
     );
     Ok(Section {
         name: "decode",

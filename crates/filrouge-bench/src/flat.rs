@@ -1,4 +1,4 @@
-//! `flat`: compares the cost of turn 10,000 with that of turn 10, and memory early with memory late.
+//! `flat`: compares the cost of turn 10,000 with that of turn 10, and late memory with early memory.
 
 use std::fs;
 use std::process::Command;
@@ -14,7 +14,7 @@ use crate::stats::{median, micros};
 use crate::workload::{Turns, requests, session};
 
 /// The number of bytes that this process has passed to write calls.
-fn written() -> Result<u64> {
+fn bytes_written() -> Result<u64> {
     let text = fs::read_to_string("/proc/self/io")?;
     let line = text
         .lines()
@@ -30,45 +30,56 @@ struct Cost {
     bytes: f64,
 }
 
-async fn cost(product: &Product, at: usize, turns: &mut Turns, n: usize) -> Result<Cost> {
-    let id = session(at)?;
+/// Writes `n` turns to a session and measures them.
+async fn measure_turns(
+    product: &Product,
+    session_number: usize,
+    turns: &mut Turns,
+    n: usize,
+) -> Result<Cost> {
+    let id = session(session_number)?;
     let (mut times, mut bytes) = (Vec::new(), Vec::new());
     for request in requests(&turns.many(n))? {
-        let (before, call) = (written()?, Instant::now());
+        let (before, call) = (bytes_written()?, Instant::now());
         product
             .engine
             .turns
             .start(&product.caller, id.clone(), request)
             .await?;
         times.push(micros(call));
-        bytes.push((written()? - before) as f64);
+        bytes.push((bytes_written()? - before) as f64);
     }
-    let usual = 4.0 * median(bytes.iter().copied());
-    bytes.retain(|b| *b <= usual);
+    let checkpointed = 4.0 * median(bytes.iter().copied());
+    bytes.retain(|b| *b <= checkpointed);
     Ok(Cost {
         micros: median(times),
         bytes: bytes.iter().sum::<f64>() / bytes.len() as f64,
     })
 }
 
+/// One cost per run. The fields `…_wide` are the cost of 200 turns, the others that of ten.
 #[derive(Default)]
 struct Runs {
     early: Vec<Cost>,
     late: Vec<Cost>,
     early_wide: Vec<Cost>,
     late_wide: Vec<Cost>,
-    young_wide: Vec<Cost>,
+    /// Of a new session in the store of the old one.
+    new_wide: Vec<Cost>,
 }
 
+/// Measures early turns of a session, lets it grow to `grown` turns, and measures late turns.
 async fn run(setup: &Setup, grown: usize, seed: u64, runs: &mut Runs) -> Result<()> {
     let dir = setup.dir()?;
     let product = Product::open(dir.path(), false).await?;
     let mut turns = Turns::new(seed);
     let wide = setup.size(200, 10);
-    cost(&product, 0, &mut turns, 1).await?;
-    runs.early.push(cost(&product, 0, &mut turns, 10).await?);
+    // The first turn creates the session.
+    measure_turns(&product, 0, &mut turns, 1).await?;
+    runs.early
+        .push(measure_turns(&product, 0, &mut turns, 10).await?);
     runs.early_wide
-        .push(cost(&product, 0, &mut turns, wide).await?);
+        .push(measure_turns(&product, 0, &mut turns, wide).await?);
     for request in requests(&turns.many(grown - 11 - wide))? {
         product
             .engine
@@ -76,25 +87,27 @@ async fn run(setup: &Setup, grown: usize, seed: u64, runs: &mut Runs) -> Result<
             .start(&product.caller, session(0)?, request)
             .await?;
     }
-    runs.late.push(cost(&product, 0, &mut turns, 10).await?);
+    runs.late
+        .push(measure_turns(&product, 0, &mut turns, 10).await?);
     runs.late_wide
-        .push(cost(&product, 0, &mut turns, wide).await?);
-    cost(&product, 1, &mut turns, 1).await?;
-    runs.young_wide
-        .push(cost(&product, 1, &mut turns, wide).await?);
+        .push(measure_turns(&product, 0, &mut turns, wide).await?);
+    measure_turns(&product, 1, &mut turns, 1).await?;
+    runs.new_wide
+        .push(measure_turns(&product, 1, &mut turns, wide).await?);
     product.close().await;
     Ok(())
 }
 
+/// Compares a metric of late and early costs.
 fn compare(
     what: &str,
     late: &[Cost],
     early: &[Cost],
-    of: fn(&Cost) -> f64,
+    metric: fn(&Cost) -> f64,
     target: Target,
     unit: &str,
 ) -> Line {
-    let values = |costs: &[Cost]| costs.iter().map(of).collect::<Vec<_>>();
+    let values = |costs: &[Cost]| costs.iter().map(metric).collect::<Vec<_>>();
     let (late, early) = (values(late), values(early));
     let shown = (
         format!("{:.0} {unit}", median(late.iter().copied())),
@@ -150,7 +163,7 @@ pub(crate) async fn flat(setup: &Setup) -> Result<Section> {
         compare(
             "200 turns of the old session / of a new one in its store, bytes",
             &runs.late_wide,
-            &runs.young_wide,
+            &runs.new_wide,
             bytes,
             Target::Shown,
             "B",
@@ -158,7 +171,7 @@ pub(crate) async fn flat(setup: &Setup) -> Result<Section> {
         compare(
             "200 turns of the old session / of a new one in its store, time",
             &runs.late_wide,
-            &runs.young_wide,
+            &runs.new_wide,
             time,
             Target::AtMost(1.2),
             "µs",
@@ -167,8 +180,8 @@ pub(crate) async fn flat(setup: &Setup) -> Result<Section> {
     let memory = memory(setup)?;
     lines.extend(memory_lines(&memory));
     let notes = vec![
-        "bytes: wchar of /proc/self/io around each call (WAL frames), mean, turns with a checkpoint left out; time: median; no anchor".to_owned(),
-        "statements are not counted: the ledger does not show its connection".to_owned(),
+        "bytes: mean of wchar of /proc/self/io around each call (WAL frames), without turns in which the WAL was checkpointed; time: median; no anchor".to_owned(),
+        "statements are not counted: the ledger does not expose its connection".to_owned(),
         format!("memory, (items, resident kB): writing {:?}, reading {:?}", memory.writing, memory.reading),
     ];
     Ok(Section {
@@ -188,27 +201,27 @@ pub(crate) struct Memory {
 }
 
 fn memory_lines(memory: &Memory) -> Vec<Line> {
-    let grown = |points: &[(usize, u64)]| match (points.first(), points.last()) {
+    let growth = |points: &[(usize, u64)]| match (points.first(), points.last()) {
         (Some(first), Some(last)) => last.1 as f64 / first.1 as f64,
         _ => f64::NAN,
     };
     vec![
         Line::number(
             "resident memory while writing, last / first",
-            grown(&memory.writing),
+            growth(&memory.writing),
             Target::AtMost(1.2),
             String::new(),
         ),
         Line::number(
             "resident memory while reading, last / first",
-            grown(&memory.reading),
+            growth(&memory.reading),
             Target::AtMost(1.2),
             String::new(),
         ),
     ]
 }
 
-/// Runs in a separate process, so that nothing else is counted.
+/// Measures memory in a separate process, so that nothing else is counted.
 fn memory(setup: &Setup) -> Result<Memory> {
     let mut child = Command::new(std::env::current_exe()?);
     child.args(["child-memory", "--dir"]).arg(&setup.root);

@@ -17,23 +17,25 @@ mod input;
 use corpus::Corpus;
 use input::Input;
 
-/// The maximum number of findings printed.
-const SHOWN: usize = 20;
+/// The maximum number of printed findings.
+const MAX_PRINTED: usize = 20;
 
 /// The result of a run.
 #[derive(Debug, Default)]
-pub(crate) struct Found {
+pub(crate) struct Outcome {
     inputs: u64,
     bytes: u64,
     events: u64,
     items: u64,
     /// The time and number of the slowest input.
     slowest: (Duration, u64),
+    /// The numbers of inputs that broke a decoder, and what happened.
     findings: Vec<(u64, String)>,
-    took: Duration,
+    elapsed: Duration,
 }
 
-impl Found {
+impl Outcome {
+    /// Adds the outcome of another worker.
     fn add(&mut self, other: Self) {
         self.inputs += other.inputs;
         self.bytes += other.bytes;
@@ -43,7 +45,7 @@ impl Found {
         self.findings.extend(other.findings);
     }
 
-    /// Fails if anything was found.
+    /// Fails if an input broke a decoder.
     pub(crate) fn into_result(self) -> Result<()> {
         match self.findings.len() {
             0 => Ok(()),
@@ -52,7 +54,7 @@ impl Found {
     }
 }
 
-impl fmt::Display for Found {
+impl fmt::Display for Outcome {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (time, number) = self.slowest;
         writeln!(
@@ -62,11 +64,11 @@ impl fmt::Display for Found {
             self.bytes as f64 / 1e6,
             self.events,
             self.items,
-            self.took.as_secs_f64(),
+            self.elapsed.as_secs_f64(),
             time.as_secs_f64() * 1e3,
             self.findings.len(),
         )?;
-        for (number, what) in self.findings.iter().take(SHOWN) {
+        for (number, what) in self.findings.iter().take(MAX_PRINTED) {
             writeln!(f, "input {number}: {what}")?;
         }
         Ok(())
@@ -74,52 +76,54 @@ impl fmt::Display for Found {
 }
 
 /// Runs the inputs with these numbers; an input depends only on the seed and its number.
-pub(crate) fn run(seed: u64, numbers: Range<u64>) -> Result<Found> {
+pub(crate) fn run(seed: u64, numbers: Range<u64>) -> Result<Outcome> {
     let corpus = Corpus::read()?;
     let start = Instant::now();
     let workers = thread::available_parallelism().map_or(1, usize::from);
-    let mut found = Found::default();
+    let mut outcome = Outcome::default();
     thread::scope(|scope| -> Result<()> {
         let workers: Vec<_> = (0..workers)
             .map(|worker| {
                 let (corpus, numbers) = (&corpus, numbers.clone());
-                scope.spawn(move || one_worker(corpus, seed, numbers.skip(worker).step_by(workers)))
+                scope.spawn(move || run_inputs(corpus, seed, numbers.skip(worker).step_by(workers)))
             })
             .collect();
         for worker in workers {
-            found.add(worker.join().ok().context("a worker panicked")?);
+            outcome.add(worker.join().ok().context("a worker panicked")?);
         }
         Ok(())
     })?;
-    found.findings.sort();
-    found.took = start.elapsed();
-    Ok(found)
+    outcome.findings.sort();
+    outcome.elapsed = start.elapsed();
+    Ok(outcome)
 }
 
-fn one_worker(corpus: &Corpus, seed: u64, numbers: impl Iterator<Item = u64>) -> Found {
-    let mut found = Found::default();
+/// Checks inputs on one thread.
+fn run_inputs(corpus: &Corpus, seed: u64, numbers: impl Iterator<Item = u64>) -> Outcome {
+    let mut outcome = Outcome::default();
     for number in numbers {
         let input = Input::new(corpus, seed, number);
         let start = Instant::now();
-        let seen = catch_unwind(AssertUnwindSafe(|| check::check(&input)));
-        found.slowest = found.slowest.max((start.elapsed(), number));
-        found.inputs += 1;
-        found.bytes += input.bytes.len() as u64;
-        match seen {
-            Ok(Ok(seen)) => {
-                found.events += seen.events;
-                found.items += seen.items;
+        let result = catch_unwind(AssertUnwindSafe(|| check::check(&input)));
+        outcome.slowest = outcome.slowest.max((start.elapsed(), number));
+        outcome.inputs += 1;
+        outcome.bytes += input.bytes.len() as u64;
+        match result {
+            Ok(Ok(counts)) => {
+                outcome.events += counts.events;
+                outcome.items += counts.items;
             }
-            Ok(Err(error)) => found
+            Ok(Err(error)) => outcome
                 .findings
-                .push((number, reported(&input, &format!("{error:#}")))),
-            Err(_) => found.findings.push((number, reported(&input, "a panic"))),
+                .push((number, finding(&input, &format!("{error:#}")))),
+            Err(_) => outcome.findings.push((number, finding(&input, "a panic"))),
         }
     }
-    found
+    outcome
 }
 
-fn reported(input: &Input, what: &str) -> String {
+/// The text of a finding, with the beginning of the input.
+fn finding(input: &Input, what: &str) -> String {
     let shown = String::from_utf8_lossy(&input.bytes);
     let shown: String = shown.chars().take(600).collect();
     format!("{}: {what}\n{shown}", input.format)
@@ -131,9 +135,13 @@ mod tests {
 
     #[test]
     fn damaged_input_breaks_no_decoder() {
-        let found = run(20_261_122, 0..20_000).unwrap();
-        assert_eq!(found.inputs, 20_000);
-        assert!(found.events > 100_000 && found.items > 10_000, "{found}");
-        assert!(found.findings.is_empty(), "{found}");
+        // Any seed, as long as it stays the same.
+        let outcome = run(20_261_122, 0..20_000).unwrap();
+        assert_eq!(outcome.inputs, 20_000);
+        assert!(
+            outcome.events > 100_000 && outcome.items > 10_000,
+            "{outcome}"
+        );
+        assert!(outcome.findings.is_empty(), "{outcome}");
     }
 }

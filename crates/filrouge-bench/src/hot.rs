@@ -23,7 +23,7 @@ pub(crate) const TURNS: u64 = 150_000;
 /// The number of concurrent sessions.
 const TASKS: usize = 32;
 
-/// The parts of the measurement.
+/// A part of the workload.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
 pub(crate) enum Part {
     /// The newest 20 turns, compared with LRANGE
@@ -51,15 +51,15 @@ fn open(url: &str, ttl: Duration) -> Result<Arc<RedisHot>> {
 pub(crate) async fn hot(setup: &Setup, turns: u64, part: Option<Part>) -> Result<Section> {
     let before = load_average();
     let redis = tokio::task::spawn_blocking(Redis::start).await?;
-    let is_asked = |of: Part| part.is_none_or(|part| part == of);
+    let runs = |one: Part| part.is_none_or(|part| part == one);
     let mut newest = newest::NewestMeasured::default();
     let mut durable = durable::Measured::default();
-    let bed = newest::CopiesBed::fill(setup, &redis).await?;
+    let copies = newest::Copies::fill(setup, &redis).await?;
     for pair in 0..setup.pairs {
-        if is_asked(Part::Newest) {
-            bed.pair(setup, &mut newest).await?;
+        if runs(Part::Newest) {
+            copies.pair(setup, &mut newest).await?;
         }
-        if is_asked(Part::Durable) {
+        if runs(Part::Durable) {
             durable.pair(setup, &redis, pair).await?;
         }
     }
@@ -70,18 +70,18 @@ pub(crate) async fn hot(setup: &Setup, turns: u64, part: Option<Part>) -> Result
         notes: Vec::new(),
         load: (before, before),
     };
-    if is_asked(Part::Newest) {
+    if runs(Part::Newest) {
         section.lines.extend(newest.lines());
         section.series.extend(newest.series());
-        section.notes.extend(bed.notes());
+        section.notes.extend(copies.notes());
     }
-    bed.close().await;
-    if is_asked(Part::Durable) {
+    copies.close().await;
+    if runs(Part::Durable) {
         section.lines.extend(durable.lines());
         section.series.extend(durable.series());
         section.notes.extend(durable::notes(setup));
     }
-    if is_asked(Part::Memory) {
+    if runs(Part::Memory) {
         redis.cli(&["FLUSHALL"]);
         let grown = growth::measure(setup, &redis, turns)?;
         section.lines.extend(grown.lines());
@@ -105,16 +105,16 @@ mod tests {
     }
 
     #[tokio::test(flavor = "multi_thread")]
-    async fn every_leg_runs() {
+    async fn every_leg_has_results() {
         let setup = setup();
         let redis = tokio::task::spawn_blocking(Redis::start).await.unwrap();
-        let bed = newest::CopiesBed::fill(&setup, &redis).await.unwrap();
+        let copies = newest::Copies::fill(&setup, &redis).await.unwrap();
         let (mut newest, mut durable) = Default::default();
-        bed.pair(&setup, &mut newest).await.unwrap();
+        copies.pair(&setup, &mut newest).await.unwrap();
         durable::Measured::pair(&mut durable, &setup, &redis, 0)
             .await
             .unwrap();
-        bed.close().await;
+        copies.close().await;
         for series in [newest.series(), durable.series()].concat() {
             let [leg] = series.legs.as_slice() else {
                 panic!("{series:?}")
@@ -127,8 +127,9 @@ mod tests {
     }
 
     #[tokio::test(flavor = "multi_thread")]
-    async fn anonymous_sessions_come_and_go() {
+    async fn memory_is_measured_while_anonymous_sessions_expire() {
         let redis = tokio::task::spawn_blocking(Redis::start).await.unwrap();
+        // One session of 20 turns for each of the 32 tasks.
         let grown = growth_child(&setup(), &redis.url(), 640).await.unwrap();
         assert_eq!(grown.marks.len(), 10);
         assert!(grown.marks.iter().all(|mark| mark.redis_bytes > 0));

@@ -12,11 +12,11 @@ use crate::append::{library_many, library_one};
 use crate::report::{Line, Section, Target, load_average};
 use crate::stats::{Leg, Series, cpu_seconds};
 
-/// The cores of the server and of its client.
-const SERVER: &str = "0";
-const CALLER: &str = "1";
+/// The cores of the server and of its clients in pinned legs.
+const SERVER_CORE: &str = "0";
+const CLIENT_CORE: &str = "1";
 
-/// A command, on one core if requested.
+/// A command that runs on `core`, if one is given.
 fn command(program: &Path, core: Option<&str>) -> Command {
     match core {
         Some(core) => {
@@ -29,7 +29,7 @@ fn command(program: &Path, core: Option<&str>) -> Command {
 }
 
 fn pinning_works() -> bool {
-    [SERVER, CALLER].iter().all(|core| {
+    [SERVER_CORE, CLIENT_CORE].iter().all(|core| {
         Command::new("taskset")
             .args(["-c", core, "true"])
             .output()
@@ -37,7 +37,7 @@ fn pinning_works() -> bool {
     })
 }
 
-/// The program to serve: the named one, or one built by the cargo that runs this.
+/// The filrouge program: the one that `--binary` names, or one built by the cargo that runs this benchmark.
 pub(crate) fn binary(setup: &Setup) -> Result<PathBuf> {
     if let Some(path) = &setup.binary {
         return Ok(path.clone());
@@ -57,6 +57,7 @@ pub(crate) fn binary(setup: &Setup) -> Result<PathBuf> {
     Ok(path)
 }
 
+/// A running `filrouge serve`.
 pub(crate) struct Server {
     child: Child,
     pub(crate) address: String,
@@ -95,7 +96,7 @@ impl Server {
             .filter(|a| a.contains(':'))
         else {
             child.kill()?;
-            bail!("the server did not say where it listens: {line:?}");
+            bail!("the server printed no address: {line:?}");
         };
         Ok(Self {
             address: address.to_owned(),
@@ -104,6 +105,7 @@ impl Server {
         })
     }
 
+    /// Runs the clients in a separate process.
     fn load(&self, core: Option<&str>, connections: usize, turns: usize) -> Result<Leg> {
         let mut child = command(&std::env::current_exe()?, core);
         child.args(["child-load", "--address", &self.address]);
@@ -113,10 +115,10 @@ impl Server {
             "--turns",
             &turns.to_string(),
         ]);
-        leg(child)
+        run_leg(child)
     }
 
-    /// The processor time that it has used so far, in seconds.
+    /// The CPU time that the server has used so far, in seconds.
     pub(crate) fn cpu_seconds(&self) -> Result<f64> {
         cpu_seconds(self.child.id())
     }
@@ -130,7 +132,8 @@ impl Drop for Server {
     }
 }
 
-fn leg(mut child: Command) -> Result<Leg> {
+/// Runs a child process that prints the results of a leg as JSON.
+fn run_leg(mut child: Command) -> Result<Leg> {
     let out = child.output()?;
     ensure!(
         out.status.success(),
@@ -140,15 +143,16 @@ fn leg(mut child: Command) -> Result<Leg> {
     Ok(serde_json::from_slice(&out.stdout)?)
 }
 
-/// The library with its callers, all on one core.
+/// Runs the library with its callers, all on one core.
 fn pinned_library(setup: &Setup, turns: usize) -> Result<Leg> {
-    let mut child = command(&std::env::current_exe()?, Some(SERVER));
+    let mut child = command(&std::env::current_exe()?, Some(SERVER_CORE));
     child
         .args(["child-library", "--turns", &turns.to_string(), "--dir"])
         .arg(&setup.root);
-    leg(child)
+    run_leg(child)
 }
 
+/// The legs of one placement of server and clients.
 struct Runs {
     many: Series,
     one: Series,
@@ -156,13 +160,17 @@ struct Runs {
     library_one: Series,
 }
 
-/// One placement of server and caller, with a library leg for comparison.
+/// Runs the legs of one placement, `pinned` to cores or not.
 async fn pair(setup: &Setup, binary: &Path, pinned: bool, runs: &mut Runs) -> Result<()> {
-    let (turns, alone) = (setup.size(250, 8), setup.size(1000, 20));
-    let core = |name| pinned.then_some(name);
-    let server = Server::start(setup, binary, core(SERVER))?;
-    runs.many.legs.push(server.load(core(CALLER), 32, turns)?);
-    runs.one.legs.push(server.load(core(CALLER), 1, alone)?);
+    let (turns, turns_of_one) = (setup.size(250, 8), setup.size(1000, 20));
+    let on_core = |core| pinned.then_some(core);
+    let server = Server::start(setup, binary, on_core(SERVER_CORE))?;
+    runs.many
+        .legs
+        .push(server.load(on_core(CLIENT_CORE), 32, turns)?);
+    runs.one
+        .legs
+        .push(server.load(on_core(CLIENT_CORE), 1, turns_of_one)?);
     drop(server);
     runs.library.legs.push(if pinned {
         pinned_library(setup, turns)?
@@ -172,17 +180,18 @@ async fn pair(setup: &Setup, binary: &Path, pinned: bool, runs: &mut Runs) -> Re
     if !pinned {
         runs.library_one
             .legs
-            .push(library_one(setup.dir()?.path(), alone).await?);
+            .push(library_one(setup.dir()?.path(), turns_of_one).await?);
     }
     Ok(())
 }
 
-fn runs(how: &str) -> Runs {
+/// No legs yet.
+fn empty_runs(placement: &str) -> Runs {
     Runs {
-        many: Series::new(format!("HTTP, 32 connections, {how}")),
-        one: Series::new(format!("HTTP, 1 connection, {how}")),
-        library: Series::new(format!("library, 32 tasks, {how}")),
-        library_one: Series::new(format!("library, 1 session, {how}")),
+        many: Series::new(format!("HTTP, 32 connections, {placement}")),
+        one: Series::new(format!("HTTP, 1 connection, {placement}")),
+        library: Series::new(format!("library, 32 tasks, {placement}")),
+        library_one: Series::new(format!("library, 1 session, {placement}")),
     }
 }
 
@@ -190,61 +199,67 @@ fn runs(how: &str) -> Runs {
 pub(crate) async fn http(setup: &Setup) -> Result<Section> {
     let before = load_average();
     let binary = binary(setup)?;
-    let pinning = pinning_works();
-    let (mut apart, mut free) = (runs("pinned"), runs("unpinned"));
+    let can_pin = pinning_works();
+    let (mut pinned, mut unpinned) = (empty_runs("pinned"), empty_runs("unpinned"));
     for _ in 0..setup.pairs {
-        pair(setup, &binary, false, &mut free).await?;
-        if pinning {
-            pair(setup, &binary, true, &mut apart).await?;
+        pair(setup, &binary, false, &mut unpinned).await?;
+        if can_pin {
+            pair(setup, &binary, true, &mut pinned).await?;
         }
     }
     let rate: fn(&Leg) -> f64 = |l| l.per_s;
     let half = Target::AtLeast(0.5);
     let mut lines = Vec::new();
-    if pinning {
+    if can_pin {
         lines.push(Line::series(
-            "server on a core of its own / library free",
-            (&apart.many, &free.library),
+            "server on its own core / library unpinned",
+            (&pinned.many, &unpinned.library),
             rate,
             half,
             "/s",
         ));
         lines.push(Line::series(
-            "server on a core / library with its callers on one core",
-            (&apart.many, &apart.library),
+            "server on its own core / library with its callers on one core",
+            (&pinned.many, &pinned.library),
             rate,
             Target::Shown,
             "/s",
         ));
     }
     lines.push(Line::series(
-        "both free",
-        (&free.many, &free.library),
+        "both unpinned",
+        (&unpinned.many, &unpinned.library),
         rate,
         half,
         "/s",
     ));
     lines.push(Line::series(
         "1 connection / library, p50",
-        (&free.one, &free.library_one),
+        (&unpinned.one, &unpinned.library_one),
         |l| l.p50,
         Target::Shown,
         "µs",
     ));
-    let how = if pinning {
+    let placement = if can_pin {
         format!(
-            "pinned: server on core {SERVER}, callers on core {CALLER} (taskset); library pinned: all on core {SERVER}"
+            "pinned: server on core {SERVER_CORE}, clients on core {CLIENT_CORE} (taskset); library pinned: all on core {SERVER_CORE}"
         )
     } else {
         "not pinned: taskset does not work here".to_owned()
     };
     let notes = vec![
-        how,
-        "whole turn a POST, keep-alive; the callers share the machine with the server".to_owned(),
+        placement,
+        "one complete turn per POST, keep-alive; the clients share the machine with the server"
+            .to_owned(),
     ];
-    let mut series = vec![free.many, free.one, free.library, free.library_one];
-    if pinning {
-        series.extend([apart.many, apart.one, apart.library]);
+    let mut series = vec![
+        unpinned.many,
+        unpinned.one,
+        unpinned.library,
+        unpinned.library_one,
+    ];
+    if can_pin {
+        series.extend([pinned.many, pinned.one, pinned.library]);
     }
     Ok(Section {
         name: "http32",

@@ -1,4 +1,4 @@
-//! A fast HTTP/1.1 client: fixed requests, keep-alive, answers delimited by their content-length.
+//! A fast HTTP/1.1 client: fixed requests, keep-alive, responses delimited by their content-length.
 
 use std::time::Instant;
 
@@ -9,11 +9,14 @@ use tokio::net::TcpStream;
 use crate::stats::{Leg, micros};
 use crate::workload::Turns;
 
-/// Reads one answer; returns its status.
-pub(crate) async fn answer(stream: &mut TcpStream, buffer: &mut Vec<u8>) -> Result<u16> {
+/// Reads one response into `buffer`; returns its status.
+pub(crate) async fn read_response(stream: &mut TcpStream, buffer: &mut Vec<u8>) -> Result<u16> {
     buffer.clear();
     let end = loop {
-        ensure!(stream.read_buf(buffer).await? > 0, "the server hung up");
+        ensure!(
+            stream.read_buf(buffer).await? > 0,
+            "the server closed the connection"
+        );
         if let Some(at) = buffer.windows(4).position(|w| w == b"\r\n\r\n") {
             break at + 4;
         }
@@ -22,20 +25,24 @@ pub(crate) async fn answer(stream: &mut TcpStream, buffer: &mut Vec<u8>) -> Resu
     let length: usize = head
         .lines()
         .find_map(|l| l.strip_prefix("content-length:"))
-        .context("an answer without content-length")?
+        .context("a response without content-length")?
         .trim()
         .parse()?;
     while buffer.len() < end + length {
-        ensure!(stream.read_buf(buffer).await? > 0, "the server hung up");
+        ensure!(
+            stream.read_buf(buffer).await? > 0,
+            "the server closed the connection"
+        );
     }
     head.split(' ')
         .nth(1)
-        .context("no status")?
+        .context("a response without a status")?
         .parse()
-        .context("no status")
+        .context("a response without a status")
 }
 
-async fn connection(address: String, session: String, bodies: Vec<String>) -> Result<Vec<f64>> {
+/// Posts turns over one connection; returns the latency of each in µs.
+async fn post_turns(address: String, session: String, bodies: Vec<String>) -> Result<Vec<f64>> {
     let mut stream = TcpStream::connect(&address).await?;
     stream.set_nodelay(true)?;
     let requests: Vec<String> = bodies
@@ -52,7 +59,7 @@ async fn connection(address: String, session: String, bodies: Vec<String>) -> Re
     for request in requests {
         let call = Instant::now();
         stream.write_all(request.as_bytes()).await?;
-        let status = answer(&mut stream, &mut buffer).await?;
+        let status = read_response(&mut stream, &mut buffer).await?;
         latencies.push(micros(call));
         ensure!(
             status == 201,
@@ -82,7 +89,7 @@ pub(crate) fn load(address: &str, connections: usize, turns: usize) -> Result<Le
         let start = Instant::now();
         let tasks: Vec<_> = work
             .into_iter()
-            .map(|(session, bodies)| tokio::spawn(connection(address.to_owned(), session, bodies)))
+            .map(|(session, bodies)| tokio::spawn(post_turns(address.to_owned(), session, bodies)))
             .collect();
         let mut latencies = Vec::new();
         for task in tasks {

@@ -1,4 +1,7 @@
-//! `filrouge-bench`: compares filrouge with the limit of its store, interleaved in one run. See docs/bench.md.
+//! `filrouge-bench`: measures filrouge against limits: lean programs that do the same work. See docs/bench.md.
+//!
+//! A leg is one timed run of one program. A pair is a leg of filrouge and a leg of each limit, one after the other, so
+//! that disturbances of the machine affect all of them.
 
 mod append;
 mod calls;
@@ -30,7 +33,7 @@ use clap::{Args, Parser, Subcommand};
 use report::Section;
 use tempfile::TempDir;
 
-/// Compares filrouge with the limit of its store, in one run.
+/// Measures filrouge against limits: lean programs that do the same work, in the same run.
 #[derive(Debug, Parser)]
 #[command(name = "filrouge-bench", version, about)]
 struct Cli {
@@ -94,7 +97,7 @@ enum Workload {
     Size,
     /// Providers' streams decoded, compared with their JSON parsed and ignored
     Decode,
-    /// Other programs' histories: lists, histories, statistics, searches, compared with sqlite3 and ripgrep
+    /// Other programs' histories: lists, histories, statistics and searches, compared with SQLite and ripgrep
     Sources,
     /// A team's session of 5,000 messages restored, and the next prompt built from it
     Team,
@@ -112,7 +115,7 @@ enum Workload {
         #[arg(long, default_value_t = 0)]
         from: u64,
     },
-    /// Part of http32: the callers
+    /// Part of http32: the clients, in a separate process
     #[command(hide = true)]
     ChildLoad {
         /// The server's address
@@ -125,17 +128,17 @@ enum Workload {
         #[arg(long)]
         turns: usize,
     },
-    /// Part of http32: the library in a separate process
+    /// Part of http32: the library, in a separate process
     #[command(hide = true)]
     ChildLibrary {
         /// The number of turns in each session
         #[arg(long)]
         turns: usize,
     },
-    /// Part of flat
+    /// Part of flat: memory, in a separate process
     #[command(hide = true)]
     ChildMemory,
-    /// Part of hot: memory in a separate process
+    /// Part of hot: memory, in a separate process
     #[command(hide = true)]
     ChildHot {
         /// The URL of Redis
@@ -164,12 +167,13 @@ impl Setup {
             .with_context(|| self.root.display().to_string())
     }
 
-    /// The full size, or the tiny one for `--quick`.
+    /// `full`, or `tiny` with `--quick`.
     const fn size(&self, full: usize, tiny: usize) -> usize {
         if self.quick { tiny } else { full }
     }
 }
 
+/// Runs one workload.
 async fn measure(setup: &Setup, workload: &Workload) -> Result<Section> {
     match workload {
         Workload::Append1 => append::one(setup).await,
@@ -178,8 +182,8 @@ async fn measure(setup: &Setup, workload: &Workload) -> Result<Section> {
         Workload::Postgres => postgres::postgres(setup).await,
         Workload::Hot { turns, part } => hot::hot(setup, *turns, *part).await,
         Workload::Calls => calls::calls(setup).await,
-        Workload::Last20 => reads::last(setup).await,
-        Workload::Readall => reads::all(setup).await,
+        Workload::Last20 => reads::last20(setup).await,
+        Workload::Readall => reads::readall(setup).await,
         Workload::Context => context::context(setup).await,
         Workload::Flat => flat::flat(setup).await,
         Workload::Size => size::size(setup).await,
@@ -187,11 +191,12 @@ async fn measure(setup: &Setup, workload: &Workload) -> Result<Section> {
         Workload::Sources => sources::sources(setup),
         Workload::Search(parts) => search::search(setup, parts).await,
         Workload::Team => team::team_session(setup).await,
-        other => anyhow::bail!("{other:?} is no single workload"),
+        other => anyhow::bail!("{other:?} is not a single workload"),
     }
 }
 
-async fn sections(setup: &Setup, command: &Workload, json: bool) -> Result<()> {
+/// Runs the chosen workloads and prints their results.
+async fn run_and_print(setup: &Setup, command: &Workload, json: bool) -> Result<()> {
     use Workload::{
         Append1, Append32, Calls, Context, Decode, Flat, Hot, Http32, Last20, Postgres, Readall,
         Search, Size, Sources, Team,
@@ -222,16 +227,16 @@ async fn sections(setup: &Setup, command: &Workload, json: bool) -> Result<()> {
         vec![command.clone()]
     };
     let mut out = std::io::stdout().lock();
-    let mut done = Vec::new();
+    let mut sections = Vec::new();
     for workload in &chosen {
         let section = measure(setup, workload).await?;
         if !json {
             report::print(&mut out, &section)?;
         }
-        done.push(section);
+        sections.push(section);
     }
     if json {
-        serde_json::to_writer_pretty(&mut out, &done)?;
+        serde_json::to_writer_pretty(&mut out, &sections)?;
         writeln!(out)?;
     }
     Ok(())
@@ -264,10 +269,10 @@ fn main() -> Result<()> {
         return write_json(&load::load(address, *connections, *turns)?);
     }
     if let Workload::FuzzDecoders { inputs, seed, from } = command {
-        let found = fuzz::run(seed, from..from.saturating_add(inputs))?;
+        let outcome = fuzz::run(seed, from..from.saturating_add(inputs))?;
         let mut out = std::io::stdout().lock();
-        writeln!(out, "{found}")?;
-        return found.into_result();
+        writeln!(out, "{outcome}")?;
+        return outcome.into_result();
     }
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .enable_all()
@@ -281,7 +286,7 @@ fn main() -> Result<()> {
             Workload::ChildHot { url, turns } => {
                 write_json(&hot::growth_child(&setup, url, *turns).await?)
             }
-            workload => sections(&setup, workload, options.json).await,
+            workload => run_and_print(&setup, workload, options.json).await,
         }
     })
 }

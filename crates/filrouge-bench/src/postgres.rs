@@ -1,11 +1,11 @@
 //! `postgres`: turns through the PostgreSQL ledger, compared with pgbench running the statements that the ledger sends.
 
-pub(crate) mod bed;
 mod calls;
 mod capture;
 mod pgbench;
-mod place;
 mod script;
+pub(crate) mod server;
+mod usage;
 
 use anyhow::Result;
 use filrouge_testbed::PgBouncer;
@@ -15,90 +15,94 @@ use crate::append::best;
 use crate::product::Product;
 use crate::report::{Line, Section, Target, load_average};
 use crate::stats::{Leg, Series};
-use bed::{DurableServer, SESSIONS, Store};
-use calls::Way;
+use calls::CallsPerTurn;
 use script::{Keep, Script};
+use server::{DurableServer, SESSIONS, Store};
 
-/// The number of backends that PgBouncer keeps.
+/// The number of server connections of PgBouncer.
 const POOL: u32 = 20;
 
-/// How many sessions write concurrently, and how.
+/// One arrangement of the product: how many sessions write concurrently, by which calls, and over which connections.
 struct Shape {
     name: &'static str,
     sessions: usize,
-    way: Way,
-    through: Through,
+    calls: CallsPerTurn,
+    topology: Topology,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Through {
+enum Topology {
+    /// One server of filrouge, over the Unix socket of PostgreSQL.
     Socket,
+    /// One server of filrouge, behind PgBouncer.
     PgBouncer,
     /// Two servers of filrouge on one database, each with half of the sessions.
     TwoServers,
 }
 
 const SHAPES: [Shape; 7] = [
-    shape("library, 1 session", 1, Way::Whole, Through::Socket),
+    shape("library, 1 session", 1, CallsPerTurn::One, Topology::Socket),
     shape(
         "library, 32 sessions",
         SESSIONS,
-        Way::Whole,
-        Through::Socket,
+        CallsPerTurn::One,
+        Topology::Socket,
     ),
     shape(
         "library, 1 session, three calls a turn",
         1,
-        Way::Steps,
-        Through::Socket,
+        CallsPerTurn::Three,
+        Topology::Socket,
     ),
     shape(
         "library, 32 sessions, three calls a turn",
         SESSIONS,
-        Way::Steps,
-        Through::Socket,
+        CallsPerTurn::Three,
+        Topology::Socket,
     ),
     shape(
         "library behind PgBouncer, 1 session",
         1,
-        Way::Whole,
-        Through::PgBouncer,
+        CallsPerTurn::One,
+        Topology::PgBouncer,
     ),
     shape(
         "library behind PgBouncer, 32 sessions",
         SESSIONS,
-        Way::Whole,
-        Through::PgBouncer,
+        CallsPerTurn::One,
+        Topology::PgBouncer,
     ),
     shape(
         "two libraries on one database, 16 sessions each",
         SESSIONS,
-        Way::Whole,
-        Through::TwoServers,
+        CallsPerTurn::One,
+        Topology::TwoServers,
     ),
 ];
+// Positions in `SHAPES`.
 const ONE: usize = 0;
 const MANY: usize = 1;
 const STEPS_ONE: usize = 2;
 const STEPS_MANY: usize = 3;
 const POOLED_ONE: usize = 4;
 const POOLED_MANY: usize = 5;
-const TWO: usize = 6;
+const TWO_SERVERS: usize = 6;
 
-const fn shape(name: &'static str, sessions: usize, way: Way, through: Through) -> Shape {
+const fn shape(
+    name: &'static str,
+    sessions: usize,
+    calls: CallsPerTurn,
+    topology: Topology,
+) -> Shape {
     Shape {
         name,
         sessions,
-        way,
-        through,
+        calls,
+        topology,
     }
 }
 
-/// The number of [`LIMITS`] that do everything the product does.
-const SAME: usize = 3;
-
-/// The scripts that pgbench runs, with one client and with 32. The limit is the best of those that read what the product
-/// reads.
+/// The scripts that pgbench runs, with one client and with 32. The limit is the best of the first [`READING`].
 const LIMITS: [(Keep, &str); 4] = [
     (
         Keep::Unlocked,
@@ -106,10 +110,15 @@ const LIMITS: [(Keep, &str); 4] = [
     ),
     (Keep::Silent, "without lock and pg_notify"),
     (Keep::All, "the same statements"),
-    (Keep::Writes, "only what writes, without pg_notify"),
+    (
+        Keep::Writes,
+        "only the writing statements, without pg_notify",
+    ),
 ];
+/// The number of [`LIMITS`], from the first, that read what the product reads.
+const READING: usize = 3;
 
-/// The limits' series: each with one client and with 32, and one client that commits groups of 32.
+/// The scripts and the series of [`LIMITS`]; also one client that commits groups of 32 turns.
 struct Limits {
     scripts: Vec<Script>,
     one: Vec<Series>,
@@ -119,9 +128,9 @@ struct Limits {
 }
 
 impl Limits {
-    async fn of(bed: &DurableServer) -> Result<Self> {
-        let sent = capture::one_turn(bed).await?;
-        let types = script::types(bed, &bed.store().name);
+    async fn prepare(server: &DurableServer) -> Result<Self> {
+        let sent = capture::one_turn(server).await?;
+        let types = script::types(server, &server.store().name);
         let scripts = LIMITS
             .iter()
             .map(|(keep, _)| script::script(&sent, &types, *keep, None))
@@ -139,14 +148,14 @@ impl Limits {
         })
     }
 
-    fn run(&mut self, setup: &Setup, bed: &DurableServer, turns: Turns) -> Result<()> {
+    fn run(&mut self, setup: &Setup, server: &DurableServer, turns: Turns) -> Result<()> {
         for (n, script) in self.scripts.iter().enumerate() {
-            let leg = pgbench::run(setup, &bed.store(), script, 1, turns.one)?;
+            let leg = pgbench::run(setup, &server.store(), script, 1, turns.one)?;
             self.one[n].legs.push(leg);
-            let leg = pgbench::run(setup, &bed.store(), script, SESSIONS, turns.many)?;
+            let leg = pgbench::run(setup, &server.store(), script, SESSIONS, turns.many)?;
             self.many[n].legs.push(leg);
         }
-        let leg = pgbench::run(setup, &bed.store(), &self.group_script, 1, turns.many)?;
+        let leg = pgbench::run(setup, &server.store(), &self.group_script, 1, turns.many)?;
         self.group.legs.push(Leg {
             per_s: leg.per_s * SESSIONS as f64,
             ..leg
@@ -155,20 +164,21 @@ impl Limits {
     }
 }
 
-/// The number of turns of a single session, and of each of many.
+/// The number of turns in a leg: of a single session, and of each of many.
 #[derive(Debug, Clone, Copy)]
 struct Turns {
     one: usize,
     many: usize,
 }
 
-async fn product(shape: &Shape, store: &Store<'_>, turns: Turns) -> Result<Leg> {
-    let pool =
-        (shape.through == Through::PgBouncer).then(|| PgBouncer::before(&store.bed.server, POOL));
-    let url = pool
+/// One leg of the product.
+async fn product_leg(shape: &Shape, store: &Store<'_>, turns: Turns) -> Result<Leg> {
+    let pooler = (shape.topology == Topology::PgBouncer)
+        .then(|| PgBouncer::before(&store.server.postgres, POOL));
+    let url = pooler
         .as_ref()
-        .map_or_else(|| store.url(), |pool| pool.socket_url(&store.name));
-    let servers = if shape.through == Through::TwoServers {
+        .map_or_else(|| store.url(), |pooler| pooler.socket_url(&store.name));
+    let servers = if shape.topology == Topology::TwoServers {
         2
     } else {
         1
@@ -176,7 +186,7 @@ async fn product(shape: &Shape, store: &Store<'_>, turns: Turns) -> Result<Leg> 
     let mut products = Vec::new();
     let mut dirs = Vec::new();
     for _ in 0..servers {
-        let dir = store.anchored_in()?;
+        let dir = store.anchor_dir()?;
         products.push(Product::open_postgres(&url, dir.path()).await?);
         dirs.push(dir);
     }
@@ -185,7 +195,7 @@ async fn product(shape: &Shape, store: &Store<'_>, turns: Turns) -> Result<Leg> 
     } else {
         turns.many
     };
-    let leg = calls::run(&products, shape.sessions, turns, shape.way).await?;
+    let leg = calls::run(&products, shape.sessions, turns, shape.calls).await?;
     for product in products {
         product.close().await;
     }
@@ -199,25 +209,27 @@ pub(crate) async fn postgres(setup: &Setup) -> Result<Section> {
         one: setup.size(2000, 8),
         many: setup.size(250, 4),
     };
-    let bed = DurableServer::start(setup).await?;
-    let mut limits = Limits::of(&bed).await?;
+    let server = DurableServer::start(setup).await?;
+    let mut limits = Limits::prepare(&server).await?;
     let mut products: Vec<Series> = SHAPES.iter().map(|s| Series::new(s.name)).collect();
     for _ in 0..setup.pairs {
-        limits.run(setup, &bed, turns)?;
+        limits.run(setup, &server, turns)?;
         for (series, shape) in products.iter_mut().zip(&SHAPES) {
-            series.legs.push(product(shape, &bed.store(), turns).await?);
+            series
+                .legs
+                .push(product_leg(shape, &server.store(), turns).await?);
         }
     }
     let notes = vec![
         format!(
-            "{} turns of one session, {} of each of {SESSIONS}, each leg in a copy of one store that the library made; fsync and full_page_writes on",
+            "{} turns of one session, {} of each of {SESSIONS}, each leg on a copy of one store that the library wrote; fsync and full_page_writes on",
             turns.one, turns.many
         ),
         format!(
-            "pgbench sends what the server's log shows the library to send for a turn, prepared, over the same socket: {}",
+            "pgbench sends the statements that the server's log shows for a turn of the library, prepared, over the same socket: {}",
             limits.scripts[0]
         ),
-        format!("PgBouncer: transaction mode, {POOL} backends"),
+        format!("PgBouncer: transaction mode, {POOL} server connections"),
     ];
     let lines = lines(&products, &limits)?;
     Ok(Section {
@@ -230,11 +242,11 @@ pub(crate) async fn postgres(setup: &Setup) -> Result<Section> {
 }
 
 fn lines(products: &[Series], limits: &Limits) -> Result<Vec<Line>> {
-    let rate = |what: &str, of: usize, limit: &Series, target: Target| {
-        Line::series(what, (&products[of], limit), |l| l.per_s, target, "/s")
+    let rate = |what: &str, shape: usize, limit: &Series, target: Target| {
+        Line::series(what, (&products[shape], limit), |l| l.per_s, target, "/s")
     };
-    let p50 = |what: &str, of: usize, limit: &Series, target: Target| {
-        Line::series(what, (&products[of], limit), |l| l.p50, target, "µs")
+    let p50 = |what: &str, shape: usize, limit: &Series, target: Target| {
+        Line::series(what, (&products[shape], limit), |l| l.p50, target, "µs")
     };
     let many = "turns a second, 32 sessions";
     let one = "p50, 1 session";
@@ -242,13 +254,13 @@ fn lines(products: &[Series], limits: &Limits) -> Result<Vec<Line>> {
         rate(
             many,
             MANY,
-            best(&limits.many[..SAME], |l| l.per_s, true)?,
+            best(&limits.many[..READING], |l| l.per_s, true)?,
             Target::AtLeast(0.8),
         ),
         p50(
             one,
             ONE,
-            best(&limits.one[..SAME], |l| l.p50, false)?,
+            best(&limits.one[..READING], |l| l.p50, false)?,
             Target::AtMost(1.5),
         ),
     ];
@@ -264,15 +276,15 @@ fn lines(products: &[Series], limits: &Limits) -> Result<Vec<Line>> {
         &products[ONE],
         Target::Shown,
     ));
-    for (what, of) in [
+    for (what, shape) in [
         (
             "turns a second, 32 sessions, three calls a turn",
             STEPS_MANY,
         ),
         ("turns a second, 32 sessions, behind PgBouncer", POOLED_MANY),
-        ("turns a second, 2 x 16 sessions, two servers", TWO),
+        ("turns a second, 2 x 16 sessions, two servers", TWO_SERVERS),
     ] {
-        lines.push(rate(what, of, &products[MANY], Target::Shown));
+        lines.push(rate(what, shape, &products[MANY], Target::Shown));
     }
     lines.push(p50(
         "p50, 1 session, behind PgBouncer",
@@ -288,7 +300,7 @@ mod tests {
     use super::*;
 
     #[tokio::test(flavor = "multi_thread")]
-    async fn every_leg_runs() {
+    async fn every_leg_has_results() {
         let setup = Setup {
             quick: true,
             pairs: 1,
@@ -314,18 +326,19 @@ mod tests {
             root: std::env::temp_dir(),
             binary: None,
         };
-        let bed = DurableServer::start(&setup).await.unwrap();
-        let sent = capture::one_turn(&bed).await.unwrap();
-        let store = bed.store();
-        let script = script::script(&sent, &script::types(&bed, &store.name), Keep::All, None);
+        let server = DurableServer::start(&setup).await.unwrap();
+        let sent = capture::one_turn(&server).await.unwrap();
+        let store = server.store();
+        let script = script::script(&sent, &script::types(&server, &store.name), Keep::All, None);
         let before = rows(&store);
-        pgbench::run(&setup, &store, &script.unwrap(), 2, 5).unwrap();
+        let (clients, turns_each) = (2, 5);
+        pgbench::run(&setup, &store, &script.unwrap(), clients, turns_each).unwrap();
         let after = rows(&store);
         let written = after
             .iter()
             .zip(&before)
             .map(|(after, before)| after - before);
-        // Turns, records, commits, sessions and heads; and the bytes of records, all from one turn.
+        // What was written, in the order of `rows`. Before, the store had one turn of each session.
         let [turns, records, commits, sessions, heads, bytes] =
             <[i64; 6]>::try_from(written.collect::<Vec<_>>()).unwrap();
         assert_eq!([turns, commits, sessions, heads], [10, 10, 0, 0]);
@@ -334,16 +347,17 @@ mod tests {
         let (mean, written) = (before[5] / turns_before, bytes / 10);
         assert!(
             (mean * 9 / 10..=mean * 11 / 10).contains(&written),
-            "{written} B, not {mean} B"
+            "a record has {written} B per turn instead of about {mean} B"
         );
     }
 
+    /// The numbers of turns, records, commits, sessions and heads, and the bytes of all records.
     fn rows(store: &Store<'_>) -> Vec<i64> {
         let sql =
             "SELECT (SELECT count(*) FROM filrouge.turn), (SELECT count(*) FROM filrouge.record),
             (SELECT count(*) FROM filrouge.commit_log), (SELECT count(*) FROM filrouge.session),
             (SELECT count(*) FROM filrouge.head), (SELECT sum(length(body)) FROM filrouge.record)";
-        let row = store.bed.sql(&store.name, sql).remove(0);
+        let row = store.server.sql(&store.name, sql).remove(0);
         row.into_iter()
             .map(|n| n.unwrap().parse().unwrap())
             .collect()

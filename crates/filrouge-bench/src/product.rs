@@ -1,4 +1,4 @@
-//! The product as a program opens it: ledger, keyring, engine, and an anchor that is kept up to date.
+//! Opens the product as `filrouge serve` does: ledger, keyring, engine, and an anchor that is kept up to date.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -23,7 +23,7 @@ pub(crate) struct Product {
 }
 
 impl Product {
-    /// Opens the SQLite store in `dir`; with `anchored`, as in `filrouge serve`.
+    /// Opens the SQLite store in `dir`, with an anchor if `anchored`.
     pub(crate) async fn open(dir: &Path, anchored: bool) -> Result<Self> {
         let keyring = keyring(dir)?;
         let ledger = sqlite(dir, &keyring)?;
@@ -31,11 +31,11 @@ impl Product {
             true => Some(keep_anchor(dir, &ledger, keyring).await?),
             false => None,
         };
-        Ok(Self::over(ledger, Arc::new(SystemClock), keeper))
+        Ok(Self::new(ledger, Arc::new(SystemClock), keeper))
     }
 
-    /// Opens the SQLite store in `dir` with a hot store in front, as in `filrouge serve`.
-    pub(crate) async fn open_in_front(
+    /// Opens the SQLite store in `dir` with an anchor, and with a hot store in front.
+    pub(crate) async fn open_tiered(
         dir: &Path,
         hot: Arc<dyn HotStore>,
         durable: DurablePolicy,
@@ -47,7 +47,7 @@ impl Product {
             durable,
             ..TierOptions::default()
         };
-        let scopes = TieredLedger::new(
+        let tiered = TieredLedger::new(
             ledger,
             hot,
             keyring,
@@ -56,11 +56,11 @@ impl Product {
             options,
         );
         let clock = Arc::new(SystemClock);
-        let product = Self::over(scopes.clone(), clock, Some(keeper));
-        Ok((product, scopes))
+        let product = Self::new(tiered.clone(), clock, Some(keeper));
+        Ok((product, tiered))
     }
 
-    /// Opens the store in the PostgreSQL database at `url` as in `filrouge serve`, with keyring and anchor in `dir`.
+    /// Opens the store in the PostgreSQL database at `url`, with keyring and anchor in `dir`.
     pub(crate) async fn open_postgres(url: &str, dir: &Path) -> Result<Self> {
         let keyring = keyring(dir)?;
         let options = filrouge_postgres::Options::new(url, keyring.clone(), Arc::new(OsEntropy))?;
@@ -68,10 +68,10 @@ impl Product {
         let clock = ledger.clock();
         let ledger: Arc<dyn Ledger> = Arc::new(ledger);
         let keeper = keep_anchor(dir, &ledger, keyring).await?;
-        Ok(Self::over(ledger, clock, Some(keeper)))
+        Ok(Self::new(ledger, clock, Some(keeper)))
     }
 
-    fn over(ledger: Arc<dyn Ledger>, clock: Arc<dyn Clock>, keeper: Option<AnchorKeeper>) -> Self {
+    fn new(ledger: Arc<dyn Ledger>, clock: Arc<dyn Clock>, keeper: Option<AnchorKeeper>) -> Self {
         let engine = Engine::new(
             ledger.clone(),
             Arc::new(OsEntropy),

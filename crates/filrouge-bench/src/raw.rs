@@ -1,4 +1,5 @@
-//! The upper bound of what filrouge can reach: writes and reads the same rows with plain rusqlite, in three layouts.
+//! The upper bound of what filrouge can reach on SQLite: the same rows, written and read with plain rusqlite in three
+//! layouts.
 
 use std::path::Path;
 
@@ -47,7 +48,9 @@ const SCHEMA: &str = "
 pub(crate) struct RawTurn {
     pub(crate) session: usize,
     key: [u8; 16],
+    /// The parts of each item.
     parts: [String; 4],
+    /// The parts of all items, as one JSON array.
     joined: String,
 }
 
@@ -64,8 +67,9 @@ impl RawTurn {
     }
 }
 
-/// The newest turns: id, first seq, count and status of each, and their contents.
+/// The newest turns of a session.
 pub(crate) struct Newest {
+    /// Id, first seq, count and status of each turn.
     pub(crate) headers: Vec<[i64; 4]>,
     pub(crate) contents: Vec<Vec<u8>>,
 }
@@ -100,10 +104,11 @@ impl Raw {
     /// Writes one turn in its own commit.
     pub(crate) fn commit(&self, turn: &RawTurn) -> Result<()> {
         self.run("BEGIN IMMEDIATE")?;
-        self.put(turn)?;
+        self.write(turn)?;
         self.run("COMMIT")
     }
 
+    /// The pk, the last seq and the number of turns of a session; creates it if it does not exist.
     fn head(&self, session: usize) -> Result<(i64, i64, i64)> {
         let id = format!("session-{session:04}");
         let found = self
@@ -126,7 +131,9 @@ impl Raw {
         Ok((pk, 0, 0))
     }
 
-    fn put(&self, turn: &RawTurn) -> Result<()> {
+    /// Writes one turn of four items in the current transaction.
+    fn write(&self, turn: &RawTurn) -> Result<()> {
+        // Any time: the limit reads no clock.
         const NOW: i64 = 1_795_000_000_000_000;
         let (pk, last, turns) = self.head(turn.session)?;
         let first = last + 1;
@@ -167,7 +174,7 @@ impl Raw {
         Ok(())
     }
 
-    /// The newest turns of the first session, headers and contents, as bytes in memory.
+    /// The newest turns of the first session; contents are not parsed.
     pub(crate) fn newest(&self, turns: i64) -> Result<Newest> {
         let head = |r: &rusqlite::Row<'_>| Ok([r.get(0)?, r.get(1)?, r.get(2)?, r.get(3)?]);
         let headers = self
@@ -216,10 +223,11 @@ impl Raw {
     }
 }
 
-/// A turn, and the channel for its answer.
+/// A turn, and the channel that reports its commit.
 pub(crate) type Job = (RawTurn, oneshot::Sender<()>);
 
-/// Group commit: one thread writes all waiting turns in one commit, then answers their senders.
+/// Group commit: writes all waiting turns, at most 256, in one commit, then answers their senders. Ends with its
+/// channel.
 pub(crate) fn group_writer(raw: Raw, mut jobs: mpsc::Receiver<Job>) -> Result<()> {
     let mut group: Vec<Job> = Vec::with_capacity(256);
     while let Some(first) = jobs.blocking_recv() {
@@ -232,7 +240,7 @@ pub(crate) fn group_writer(raw: Raw, mut jobs: mpsc::Receiver<Job>) -> Result<()
         }
         raw.run("BEGIN IMMEDIATE")?;
         for (turn, _) in &group {
-            raw.put(turn)?;
+            raw.write(turn)?;
         }
         raw.run("COMMIT")?;
         for (_, reply) in group.drain(..) {

@@ -24,6 +24,7 @@ pub(crate) struct Stores {
     _dirs: Vec<TempDir>,
 }
 
+/// Writes the same turns to the product and to each raw layout.
 pub(crate) async fn stores(setup: &Setup, turns: usize) -> Result<Stores> {
     let texts = Turns::new(11).many(turns);
     let mut dirs = vec![setup.dir()?];
@@ -84,13 +85,18 @@ impl Stores {
             .turns
             .list(&self.product.caller, &self.session, query)
             .await?;
-        ensure!(turns.len() == limit, "{} turns", turns.len());
+        ensure!(
+            turns.len() == limit,
+            "{} turns instead of {limit}",
+            turns.len()
+        );
         black_box(turns);
         Ok(())
     }
 
-    /// Evicts the newest pages from every connection's own cache; the kernel keeps them.
-    async fn read_all(&self) -> Result<()> {
+    /// Reads the complete session, which evicts the newest pages from the cache of every connection; the kernel keeps
+    /// them.
+    async fn evict_newest(&self) -> Result<()> {
         for raw in &self.raws {
             black_box(raw.contents(0)?);
         }
@@ -105,7 +111,11 @@ impl Stores {
             .turns
             .items(&self.product.caller, &self.session, after, limit)
             .await?;
-        ensure!(items.len() == limit, "{} items", items.len());
+        ensure!(
+            items.len() == limit,
+            "{} items instead of {limit}",
+            items.len()
+        );
         black_box(items);
         Ok(())
     }
@@ -126,24 +136,28 @@ impl Stores {
                 break;
             }
         }
-        ensure!(read == self.turns * 4, "{read} items");
+        ensure!(
+            read == self.turns * 4,
+            "{read} items of {} turns",
+            self.turns
+        );
         Ok(())
     }
 }
 
-async fn raw_last(raw: &Raw, turns: usize) -> Result<()> {
+async fn raw_newest(raw: &Raw, turns: usize) -> Result<()> {
     let newest = raw.newest(turns as i64)?;
     ensure!(
         newest.headers.len() == turns && newest.contents.len() >= turns,
-        "{} turns",
+        "{} turns instead of {turns}",
         newest.headers.len()
     );
     black_box(newest);
     Ok(())
 }
 
-/// Times one call after each read of the entire session.
-async fn after_read_all<F: Future<Output = Result<()>>>(
+/// Times `n` calls, each after the newest pages were evicted.
+async fn timed_after_eviction<F: Future<Output = Result<()>>>(
     stores: &Stores,
     n: usize,
     call: impl Fn() -> F,
@@ -151,7 +165,7 @@ async fn after_read_all<F: Future<Output = Result<()>>>(
     let mut latencies = Vec::with_capacity(n);
     let start = Instant::now();
     for _ in 0..n {
-        stores.read_all().await?;
+        stores.evict_newest().await?;
         let one = Instant::now();
         call().await?;
         latencies.push(micros(one));
@@ -160,26 +174,27 @@ async fn after_read_all<F: Future<Output = Result<()>>>(
 }
 
 /// `last20`.
-pub(crate) async fn last(setup: &Setup) -> Result<Section> {
+pub(crate) async fn last20(setup: &Setup) -> Result<Section> {
     let before = load_average();
     let stores = stores(setup, setup.size(5000, 60)).await?;
     let (newest, calls) = (20_usize, setup.size(200, 5));
     let mut limits: Vec<Series> = LAYOUTS.iter().map(|l| Series::new(l.name())).collect();
     let mut turns = Series::new("library, last 20 finalized turns");
     let mut items = Series::new("library, last 80 items");
-    let mut cold = Series::new("raw, packed rowid, a row per turn, after reading all");
-    let mut cold_turns = Series::new("library, last 20 finalized turns, after reading all");
+    let mut evicted = Series::new("raw, packed rowid, a row per turn, after reading all");
+    let mut evicted_turns = Series::new("library, last 20 finalized turns, after reading all");
     for _ in 0..setup.pairs {
         for (series, raw) in limits.iter_mut().zip(&stores.raws) {
             series
                 .legs
-                .push(timed(calls, || raw_last(raw, newest)).await?);
+                .push(timed(calls, || raw_newest(raw, newest)).await?);
         }
-        cold.legs
-            .push(after_read_all(&stores, 5, || raw_last(&stores.raws[1], newest)).await?);
-        cold_turns
+        evicted
             .legs
-            .push(after_read_all(&stores, 5, || stores.last_turns(newest)).await?);
+            .push(timed_after_eviction(&stores, 5, || raw_newest(&stores.raws[1], newest)).await?);
+        evicted_turns
+            .legs
+            .push(timed_after_eviction(&stores, 5, || stores.last_turns(newest)).await?);
         turns
             .legs
             .push(timed(calls, || stores.last_turns(newest)).await?);
@@ -207,21 +222,21 @@ pub(crate) async fn last(setup: &Setup) -> Result<Section> {
             "µs",
         ),
         Line::series(
-            "last 20 turns, caches of the connections full of other pages, p50",
-            (&cold_turns, &cold),
+            "last 20 turns, after other pages, p50",
+            (&evicted_turns, &evicted),
             |l| l.p50,
             Target::AtMost(2.0),
             "µs",
         ),
         Line::series(
-            "last 20 turns against a row per item, p50",
+            "last 20 turns / a row per item, p50",
             (&turns, &limits[0]),
             |l| l.p50,
             Target::Shown,
             "µs",
         ),
         Line::series(
-            "last 80 items against a row per item, p50",
+            "last 80 items / a row per item, p50",
             (&items, &limits[0]),
             |l| l.p50,
             Target::Shown,
@@ -229,7 +244,7 @@ pub(crate) async fn last(setup: &Setup) -> Result<Section> {
         ),
     ];
     let notes = vec![format!(
-        "{} turns in one session, {calls} calls a leg, warm; limit: 20 turn headers and their contents as bytes, best layout; the product verifies what it shows",
+        "{} turns in one session, {calls} calls per leg, warm; limit: 20 turn headers and their contents as bytes, best layout; the product verifies what it returns; after other pages: each call follows a read of the complete session",
         stores.turns
     )];
     let load = (before, load_average());
@@ -237,14 +252,14 @@ pub(crate) async fn last(setup: &Setup) -> Result<Section> {
     Ok(Section {
         name: "last20",
         lines,
-        series: [vec![turns, items, cold_turns, cold], limits].concat(),
+        series: [vec![turns, items, evicted_turns, evicted], limits].concat(),
         notes,
         load,
     })
 }
 
 /// `readall`.
-pub(crate) async fn all(setup: &Setup) -> Result<Section> {
+pub(crate) async fn readall(setup: &Setup) -> Result<Section> {
     let before = load_average();
     let stores = stores(setup, setup.size(5000, 60)).await?;
     let mut limits: Vec<Series> = LAYOUTS
@@ -252,7 +267,7 @@ pub(crate) async fn all(setup: &Setup) -> Result<Section> {
         .map(|l| Series::new(format!("{}, parsed", l.name())))
         .collect();
     let mut paged = Series::new("library, pages of 500");
-    let mut whole = Series::new("library, one page");
+    let mut one_page = Series::new("library, one page");
     for _ in 0..setup.pairs {
         for (series, raw) in limits.iter_mut().zip(&stores.raws) {
             let call = || async {
@@ -262,7 +277,7 @@ pub(crate) async fn all(setup: &Setup) -> Result<Section> {
             series.legs.push(timed(3, call).await?);
         }
         paged.legs.push(timed(3, || stores.all_items(500)).await?);
-        whole
+        one_page
             .legs
             .push(timed(3, || stores.all_items(stores.turns * 4)).await?);
     }
@@ -280,14 +295,14 @@ pub(crate) async fn all(setup: &Setup) -> Result<Section> {
         ),
         Line::series(
             "one page",
-            (&whole, limit),
+            (&one_page, limit),
             |l| l.p50,
             Target::AtMost(1.5),
             "µs",
         ),
     ];
     let notes = vec![format!(
-        "{} items of {} turns, each verified; limit: the rows read and each parsed to serde_json::Value, all kept, one thread",
+        "{} items of {} turns, each verified; limit: one thread reads the rows, parses each to serde_json::Value and keeps all",
         stores.turns * 4,
         stores.turns
     )];
@@ -296,7 +311,7 @@ pub(crate) async fn all(setup: &Setup) -> Result<Section> {
     Ok(Section {
         name: "readall",
         lines,
-        series: [vec![paged, whole], limits].concat(),
+        series: [vec![paged, one_page], limits].concat(),
         notes,
         load,
     })

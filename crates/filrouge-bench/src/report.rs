@@ -1,4 +1,4 @@
-//! The printed report: ratios first, then the medians.
+//! The printed results: ratios first, then the medians of all legs.
 
 use std::fs;
 use std::io::Write;
@@ -8,15 +8,15 @@ use serde::Serialize;
 
 use crate::stats::{Leg, Series, median};
 
-/// A target, with the side on which a value must be.
+/// The bound that a value must keep.
 #[derive(Debug, Clone, Copy, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Target {
-    /// The value must not be above this.
+    /// The largest allowed value.
     AtMost(f64),
-    /// The value must not be below this.
+    /// The smallest allowed value.
     AtLeast(f64),
-    /// The value is reported without a target.
+    /// None: the value is only shown.
     Shown,
 }
 
@@ -33,7 +33,7 @@ impl Target {
 impl std::fmt::Display for Target {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
-            // 1 / 1.15 is 0.87.
+            // Two decimals: the target 1 / 1.15 is printed as 0.87.
             Self::AtMost(t) => write!(f, "<= {}", (t * 100.0).round() / 100.0),
             Self::AtLeast(t) => write!(f, ">= {}", (t * 100.0).round() / 100.0),
             Self::Shown => f.write_str("-"),
@@ -61,7 +61,7 @@ pub(crate) struct Line {
 }
 
 impl Line {
-    /// A comparison of pairs.
+    /// Compares the values of the product with those of the limit, pair by pair; `shown` are the texts of both medians.
     pub(crate) fn pairs(
         what: &str,
         product: &[f64],
@@ -85,22 +85,28 @@ impl Line {
         }
     }
 
-    /// A comparison of one value of two series.
+    /// Compares a metric of two series.
     pub(crate) fn series(
         what: &str,
         (product, limit): (&Series, &Series),
-        of: fn(&Leg) -> f64,
+        metric: fn(&Leg) -> f64,
         target: Target,
         unit: &str,
     ) -> Self {
         let shown = (
-            format!("{:.0} {unit}", product.median(of)),
-            format!("{:.0} {unit}: {}", limit.median(of), limit.name),
+            format!("{:.0} {unit}", product.median(metric)),
+            format!("{:.0} {unit}: {}", limit.median(metric), limit.name),
         );
-        Self::pairs(what, &product.values(of), &limit.values(of), target, shown)
+        Self::pairs(
+            what,
+            &product.values(metric),
+            &limit.values(metric),
+            target,
+            shown,
+        )
     }
 
-    /// A plain number.
+    /// A number without a limit to compare it with.
     pub(crate) fn number(what: &str, value: f64, target: Target, product: String) -> Self {
         let met = target.met(value);
         Self {
@@ -124,7 +130,7 @@ pub(crate) struct Section {
     pub(crate) lines: Vec<Line>,
     /// All legs.
     pub(crate) series: Vec<Series>,
-    /// How it was measured, and observations.
+    /// How it was measured, and remarks.
     pub(crate) notes: Vec<String>,
     /// The load average of the last minute, before and at the end.
     pub(crate) load: (f64, f64),

@@ -29,13 +29,13 @@ pub(crate) struct Parts {
     /// The judged queries: nDCG@10, recall@10 and MRR by words, by meaning and by both
     #[arg(long)]
     quality: bool,
-    /// Recall of everything stored: with an index, with half of one, without
+    /// Recall of everything stored: with a complete index, with half an index, and with none
     #[arg(long)]
     recall: bool,
-    /// Histories of 40,000 and 200,000 parts: searches, build, update, size, a cold process
+    /// Histories of 40,000 and 200,000 parts: searches, build, update, size, a new process
     #[arg(long)]
     speed: bool,
-    /// The same contents in a ledger: searches in process and over HTTP, appends with and without an index
+    /// The same histories in a ledger: searches in process and over HTTP, appends with and without an index
     #[arg(long)]
     ledger: bool,
     /// The folder of MiniLM's files [default: hashes of words and pieces of words]
@@ -60,7 +60,7 @@ pub(crate) async fn search(setup: &Setup, parts: &Parts) -> Result<Section> {
         load: (before, before),
     };
     let all = parts.all();
-    // Blocking work stays off the runtime's own threads.
+    // This work blocks; meanwhile the runtime moves other tasks to other threads.
     tokio::task::block_in_place(|| {
         if all || parts.quality {
             quality::measure(setup, parts.model.as_deref(), &mut section)?;

@@ -44,7 +44,8 @@ fn item_bytes(item: &ItemBody) -> u64 {
         + text(item.model.as_deref())
 }
 
-fn loaded(path: &Path) -> Result<Vec<LoadedSession>> {
+/// All sessions of an OpenCode history, as turns.
+fn load_sessions(path: &Path) -> Result<Vec<LoadedSession>> {
     let mut found = Vec::new();
     for source in opencode::open(path)? {
         let listing = source.list()?;
@@ -112,9 +113,10 @@ async fn import(product: &Product, prefix: &str, loaded: &LoadedSession) -> Resu
     Ok(bytes)
 }
 
+/// Imports copies of a genuine history.
 async fn genuine(setup: &Setup) -> Result<(Line, String)> {
     let fixture = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/fixtures/opencode-json");
-    let sessions = loaded(&fixture).with_context(|| fixture.display().to_string())?;
+    let sessions = load_sessions(&fixture).with_context(|| fixture.display().to_string())?;
     let dir = setup.dir()?;
     let product = Product::open(dir.path(), false).await?;
     let (copies, mut received) = (setup.size(100, 2), 0);
@@ -154,6 +156,7 @@ fn ratio(what: &str, disk: u64, received: u64, setup: &Setup) -> Line {
     Line::pairs(what, &[disk as f64], &[received as f64], target, shown)
 }
 
+/// Writes synthetic turns, each session in its turn.
 async fn synthetic(setup: &Setup, sessions: usize, turns: usize) -> Result<Line> {
     let dir = setup.dir()?;
     let product = Product::open(dir.path(), false).await?;
@@ -191,7 +194,7 @@ pub(crate) async fn size(setup: &Setup) -> Result<Section> {
     ];
     let notes = vec![
         note,
-        "on disk: the closed store (WAL copied back and cut); received: parts, metadata, usage and keys, without the names of fields around them; aim 0.6".to_owned(),
+        "on disk: the closed store (WAL checkpointed and truncated); received: parts, metadata, usage and keys, without field names; the aim is 0.6".to_owned(),
     ];
     Ok(Section {
         name: "size",

@@ -1,10 +1,9 @@
 //! `sources`: other programs' histories. Lists, histories, statistics and searches of a generated OpenCode history, as
-//! a tree of files and as a database, compared with plain sqlite3 reads and ripgrep; also the built program from a cold
-//! start.
+//! a tree of files and as a database, compared with plain SQLite reads and ripgrep; also a new process of the program.
 
 mod limit;
 mod process;
-mod questions;
+mod queries;
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -23,11 +22,12 @@ pub(crate) struct Truth {
     pub(crate) messages: u64,
     pub(crate) parts: u64,
     pub(crate) largest: Largest,
-    /// Planted texts, with the sessions that contain them.
+    /// Planted texts, with the ids of the sessions that contain them.
     pub(crate) needles: std::collections::BTreeMap<String, Vec<String>>,
     pub(crate) common_word: String,
 }
 
+/// The session with the most messages.
 #[derive(Debug, Deserialize)]
 pub(crate) struct Largest {
     pub(crate) id: String,
@@ -50,8 +50,8 @@ pub(crate) fn generate(root: &Path, form: &str, size: [usize; 3]) -> Result<Trut
         .arg(here.join("../../tests/fixtures/opencode-sqlite/opencode.db"))
         .output()
         .context("python3")?;
-    let reported = String::from_utf8_lossy(&out.stderr);
-    ensure!(out.status.success(), "{reported}");
+    let stderr = String::from_utf8_lossy(&out.stderr);
+    ensure!(out.status.success(), "gen_opencode_storage.py: {stderr}");
     Ok(serde_json::from_slice(&std::fs::read(
         root.join("truth.json"),
     )?)?)
@@ -68,7 +68,7 @@ struct GeneratedHistory {
 const CACHE_BYTES: usize = 48 << 20;
 
 impl GeneratedHistory {
-    /// `times` × 400 sessions, 8,000 messages, 40,000 parts.
+    /// Generates a history of `times` × 400 sessions, 8,000 messages, 40,000 parts.
     fn write(setup: &Setup, dir: &Path, form: &'static str, times: usize) -> Result<Self> {
         let root = dir.join(format!("{form}-{times}"));
         let count = |full: usize, tiny: usize| setup.size(full * times, tiny * times);
@@ -98,7 +98,7 @@ pub(crate) fn sources(setup: &Setup) -> Result<Section> {
     let dir = setup.dir()?;
     for form in ["sqlite", "json"] {
         let history = GeneratedHistory::write(setup, dir.path(), form, 1)?;
-        questions::measure(setup, &history, &mut section)?;
+        queries::measure(setup, &history, &mut section)?;
         process::measure(setup, &history, &mut section)?;
         let larger = GeneratedHistory::write(setup, dir.path(), form, 5)?;
         process::memory(setup, &history, &larger, &mut section)?;
@@ -113,7 +113,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_query_is_answered() {
+    fn every_query_runs_on_both_forms() {
         let setup = Setup {
             quick: true,
             pairs: 1,
@@ -130,7 +130,7 @@ mod tests {
         };
         for form in ["sqlite", "json"] {
             let history = GeneratedHistory::write(&setup, dir.path(), form, 1).unwrap();
-            questions::measure(&setup, &history, &mut section).unwrap();
+            queries::measure(&setup, &history, &mut section).unwrap();
         }
         assert!(section.lines.len() >= 16, "{}", section.lines.len());
     }

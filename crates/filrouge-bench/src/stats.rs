@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result};
 use serde::{Deserialize, Serialize};
 
-/// The results of one leg of a pair.
+/// The results of one leg.
 #[derive(Debug, Clone, Copy, Serialize, Deserialize)]
 pub(crate) struct Leg {
     /// Calls per second over the whole leg.
@@ -29,7 +29,7 @@ impl Leg {
     }
 }
 
-/// The value at the quantile `q` of sorted values.
+/// The value at the quantile `q` of sorted values; NaN if there are none.
 fn quantile(sorted: &[f64], q: f64) -> f64 {
     let last = sorted.len().saturating_sub(1);
     sorted
@@ -38,7 +38,7 @@ fn quantile(sorted: &[f64], q: f64) -> f64 {
         .unwrap_or(f64::NAN)
 }
 
-/// The median.
+/// The median; NaN if there are no values.
 pub(crate) fn median(values: impl IntoIterator<Item = f64>) -> f64 {
     let mut sorted: Vec<f64> = values.into_iter().collect();
     sorted.sort_by(f64::total_cmp);
@@ -68,22 +68,24 @@ impl Series {
         }
     }
 
-    /// One value of each leg.
-    pub(crate) fn values(&self, of: fn(&Leg) -> f64) -> Vec<f64> {
-        self.legs.iter().map(of).collect()
+    /// A metric of each leg.
+    pub(crate) fn values(&self, metric: fn(&Leg) -> f64) -> Vec<f64> {
+        self.legs.iter().map(metric).collect()
     }
 
-    /// The median of one value over the pairs.
-    pub(crate) fn median(&self, of: fn(&Leg) -> f64) -> f64 {
-        median(self.values(of))
+    /// The median of a metric over the legs.
+    pub(crate) fn median(&self, metric: fn(&Leg) -> f64) -> f64 {
+        median(self.values(metric))
     }
 }
 
 /// The processor time that a process has used so far, in seconds.
 pub(crate) fn cpu_seconds(pid: u32) -> Result<f64> {
     let stat = std::fs::read_to_string(format!("/proc/{pid}/stat"))?;
-    // The name may contain anything except a line end.
-    let (_, rest) = stat.rsplit_once(") ").context("no such process")?;
+    // The process name before this parenthesis may contain spaces and parentheses.
+    let (_, rest) = stat
+        .rsplit_once(") ")
+        .context("/proc/PID/stat has an unexpected form")?;
     // User and system time are fields 14 and 15; Linux counts them in hundredths of a second.
     let ticks = rest.split(' ').skip(11).take(2).map(str::parse::<f64>);
     Ok(ticks.sum::<Result<f64, _>>()? / 100.0)
@@ -94,7 +96,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn median_and_quantiles_are_computed() {
+    fn medians_and_percentiles_are_computed() {
         assert!((median([3.0, 1.0, 2.0]) - 2.0).abs() < f64::EPSILON);
         assert!(median([]).is_nan());
         let leg = Leg::new((1..=101).map(f64::from).collect(), Duration::from_secs(1));

@@ -1,5 +1,5 @@
-//! Long answers as providers stream them: reasoning, four calls, and a text in some two thousand pieces, each with the
-//! surrounding members that its provider sends.
+//! Long answers as providers stream them: reasoning, four tool calls, and a text in about two thousand pieces, each
+//! with the surrounding members that its provider sends.
 
 use std::fmt::Write as _;
 
@@ -10,14 +10,14 @@ use crate::workload::{Rng, Turns};
 mod openai;
 mod others;
 
-/// The number of pieces of the answer, of the reasoning, and of each call's arguments.
+/// The number of pieces of the answer, of the reasoning, and of the arguments of each call.
 const PIECES: [usize; 3] = [2000, 200, 30];
-/// The number of calls.
+/// The number of tool calls.
 const CALLS: usize = 4;
 
 /// One streamed answer.
 pub(crate) struct Stream {
-    /// As it arrives over the network.
+    /// The stream as it arrives over the network.
     pub(crate) bytes: String,
     /// The JSON of each event.
     pub(crate) frames: Vec<String>,
@@ -32,34 +32,35 @@ struct Script {
 }
 
 impl Script {
-    fn new(seed: u64, share: usize) -> Self {
+    /// The pieces, whose numbers are divided by `divisor`.
+    fn new(seed: u64, divisor: usize) -> Self {
         let (mut turns, mut random) = (Turns::new(seed), Rng::new(seed));
-        let [answer, reasoning, arguments] = PIECES.map(|pieces| (pieces / share).max(2));
+        let [answer, reasoning, arguments] = PIECES.map(|pieces| (pieces / divisor).max(2));
         let calls = (0..CALLS).map(|_| {
             let mut pieces = vec![r#"{\"query\":\""#.to_owned()];
-            pieces.extend(cut(&mut turns, &mut random, arguments));
+            pieces.extend(random_pieces(&mut turns, &mut random, arguments));
             pieces.push(r#"\"}"#.to_owned());
             pieces
         });
         Self {
             calls: calls.collect(),
-            reasoning: cut(&mut turns, &mut random, reasoning),
-            answer: cut(&mut turns, &mut random, answer),
+            reasoning: random_pieces(&mut turns, &mut random, reasoning),
+            answer: random_pieces(&mut turns, &mut random, answer),
             random,
         }
     }
 
     /// Padding that hides the lengths of events.
     fn padding(&mut self) -> String {
-        let signs = b"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789";
+        let alphabet = b"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789";
         let length = 1 + self.random.below(16);
-        let sign = |_| char::from(signs[self.random.below(signs.len())]);
-        (0..length).map(sign).collect()
+        let character = |_| char::from(alphabet[self.random.below(alphabet.len())]);
+        (0..length).map(character).collect()
     }
 }
 
-/// A text in pieces of one to six tokens of about four letters, with escapes and accents as in real texts.
-fn cut(turns: &mut Turns, random: &mut Rng, pieces: usize) -> Vec<String> {
+/// A text in pieces of one to six tokens of about four letters, some with escapes or accents as in real texts.
+fn random_pieces(turns: &mut Turns, random: &mut Rng, pieces: usize) -> Vec<String> {
     let piece = |_| {
         let tokens = 1 + random.below(6);
         let mut text = turns.text(tokens * 4);
@@ -76,9 +77,9 @@ fn cut(turns: &mut Turns, random: &mut Rng, pieces: usize) -> Vec<String> {
 }
 
 impl Stream {
-    /// The answer in this format, divided by `share`.
-    pub(crate) fn new(format: StreamFormat, share: usize) -> Self {
-        let script = Script::new(7, share);
+    /// The answer in this format, with the number of its pieces divided by `divisor`.
+    pub(crate) fn new(format: StreamFormat, divisor: usize) -> Self {
+        let script = Script::new(7, divisor);
         let events = match format {
             StreamFormat::OpenaiChat => openai::chat(script),
             StreamFormat::OpenaiResponses => openai::responses(script),
@@ -86,22 +87,22 @@ impl Stream {
             StreamFormat::Gemini => others::gemini(&script),
             StreamFormat::AgUi => others::ag_ui(&script),
         };
-        let named = matches!(
+        let has_names = matches!(
             format,
             StreamFormat::OpenaiResponses | StreamFormat::Anthropic
         );
-        let end = if format == StreamFormat::Gemini {
+        let line_end = if format == StreamFormat::Gemini {
             "\r\n"
         } else {
             "\n"
         };
         let mut bytes = String::new();
         for event in &events {
-            if named && let Some(name) = event.split('"').nth(3) {
+            if has_names && let Some(name) = event.split('"').nth(3) {
                 // Writing to a string cannot fail.
-                let _ = write!(bytes, "event: {name}{end}");
+                let _ = write!(bytes, "event: {name}{line_end}");
             }
-            let _ = write!(bytes, "data: {event}{end}{end}");
+            let _ = write!(bytes, "data: {event}{line_end}{line_end}");
         }
         if format == StreamFormat::OpenaiChat {
             bytes.push_str("data: [DONE]\n\n");
@@ -121,7 +122,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_event_of_every_stream_is_known_and_every_piece_recorded() {
+    fn decoders_know_all_events_and_record_all_pieces() {
         for format in StreamFormat::ALL {
             let stream = Stream::new(format, 50);
             let mut decoder = Decoder::new(format);

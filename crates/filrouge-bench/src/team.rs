@@ -24,6 +24,8 @@ use crate::workload::Turns;
 
 /// The size of a message, as agents write them.
 const MESSAGE_BYTES: usize = 600;
+/// The name and id of the team.
+const TEAM: &str = "bench";
 
 fn member(name: &str, kind: MemberKind) -> Member {
     Member {
@@ -44,8 +46,8 @@ fn team() -> Team {
         timeout: Duration::from_secs(60),
     };
     Team {
-        id: "crew".into(),
-        name: "crew".into(),
+        id: TEAM.into(),
+        name: TEAM.into(),
         description: None,
         members: vec![
             member("ann", MemberKind::Human),
@@ -78,8 +80,8 @@ fn message(number: i64, text: &str) -> Message {
     }
 }
 
-/// A realistic conversation with a hand-over after each answer. Returns the session.
-async fn talk(product: &Product, count: usize) -> Result<String> {
+/// Records a conversation of `count` messages with a hand-over after each answer; returns the session id.
+async fn record_conversation(product: &Product, count: usize) -> Result<String> {
     let options = OpenOptions::new("bench");
     let (engine, caller) = (product.engine.clone(), product.caller.clone());
     let opened = open_new(engine, caller, &team(), options).await?;
@@ -103,8 +105,8 @@ async fn talk(product: &Product, count: usize) -> Result<String> {
     Ok(opened.record.session_id().to_owned())
 }
 
-/// Stores the contents of the same items as plain rows.
-async fn rows(product: &Product, id: &str, path: &Path) -> Result<Connection> {
+/// Copies the contents of the items of a session to plain rows.
+async fn copy_rows(product: &Product, id: &str, path: &Path) -> Result<Connection> {
     let raw = Connection::open(path)?;
     raw.execute_batch(
         "PRAGMA journal_mode = WAL;
@@ -133,8 +135,8 @@ async fn rows(product: &Product, id: &str, path: &Path) -> Result<Connection> {
     Ok(raw)
 }
 
-/// Reads and parses all rows, and keeps them.
-fn parsed(raw: &Connection) -> Result<usize> {
+/// Reads and parses all rows, and keeps them; returns their number.
+fn parse_rows(raw: &Connection) -> Result<usize> {
     let mut all = raw.prepare_cached("SELECT created_at, parts, metadata FROM item ORDER BY id")?;
     let mut rows = all.query([])?;
     let mut kept: Vec<(i64, serde_json::Value, Option<serde_json::Value>)> = Vec::new();
@@ -150,9 +152,9 @@ fn parsed(raw: &Connection) -> Result<usize> {
 }
 
 /// Builds the next prompt of a restored conversation.
-fn prompt(restored: Restored, count: usize) -> Result<()> {
+fn build_prompt(restored: Restored, count: usize) -> Result<()> {
     let messages = restored.context.messages.len();
-    ensure!(messages == count, "{messages} messages");
+    ensure!(messages == count, "{messages} messages instead of {count}");
     let team = team();
     let restored = ContextManager::restored(restored)?;
     let answered = restored.newest(1).first().context("no message")?.id.clone();
@@ -168,37 +170,37 @@ pub(crate) async fn team_session(setup: &Setup) -> Result<Section> {
     let count = setup.size(5000, 60);
     let dir = setup.dir()?;
     let product = Product::open(dir.path(), false).await?;
-    let id = talk(&product, count).await?;
-    let raw = rows(&product, &id, &dir.path().join("raw.db")).await?;
-    ensure!(parsed(&raw)? >= count, "rows are missing");
-    let (caller, crew) = (&product.caller, team());
+    let id = record_conversation(&product, count).await?;
+    let raw = copy_rows(&product, &id, &dir.path().join("raw.db")).await?;
+    ensure!(parse_rows(&raw)? >= count, "rows are missing");
+    let (caller, the_team) = (&product.caller, team());
 
     let mut limit = Series::new("raw, a row per item, parsed");
     let mut restored = Series::new("restored, with the next prompt");
     let mut opened = Series::new("opened and closed, with the next prompt");
-    let mut listed = Series::new("listed");
+    let mut listed = Series::new("sessions listed");
     for _ in 0..setup.pairs {
-        let call = || async { parsed(&raw).map(drop) };
+        let call = || async { parse_rows(&raw).map(drop) };
         limit.legs.push(timed(3, call).await?);
         let call = || async {
-            let read = read_session(&product.engine, caller, "crew", &id).await?;
-            prompt(read, count)
+            let read = read_session(&product.engine, caller, TEAM, &id).await?;
+            build_prompt(read, count)
         };
         restored.legs.push(timed(3, call).await?);
         let call = || async {
             let (engine, options) = (product.engine.clone(), OpenOptions::new("bench"));
-            let opened = open_existing(engine, caller.clone(), &crew, &id, options).await?;
+            let opened = open_existing(engine, caller.clone(), &the_team, &id, options).await?;
             let paused = State {
                 status: Status::Paused,
                 waiting_for: Some("ann".into()),
                 team_task: None,
             };
             opened.record.close(&paused).await?;
-            prompt(opened.restored, count)
+            build_prompt(opened.restored, count)
         };
         opened.legs.push(timed(3, call).await?);
         let call = || async {
-            let found = sessions(&product.engine, caller, "crew").await?;
+            let found = sessions(&product.engine, caller, TEAM).await?;
             ensure!(
                 found.sessions.len() == 1,
                 "{} sessions",
@@ -208,24 +210,24 @@ pub(crate) async fn team_session(setup: &Setup) -> Result<Section> {
         };
         listed.legs.push(timed(3, call).await?);
     }
-    let against = |what: &str, series: &Series, target: Target| {
+    let line = |what: &str, series: &Series, target: Target| {
         Line::series(what, (series, &limit), |l| l.p50, target, "µs")
     };
     let lines = vec![
-        against(
+        line(
             "restored, and the next prompt",
             &restored,
             Target::AtMost(1.5),
         ),
-        against(
+        line(
             "opened and closed (6 commits), and the next prompt",
             &opened,
             Target::Shown,
         ),
-        against("the list that it is chosen from", &listed, Target::Shown),
+        line("the list of sessions", &listed, Target::Shown),
     ];
     let notes = vec![format!(
-        "{count} messages of {MESSAGE_BYTES} bytes kept as they are said, a hand-over after each answer; every item verified; limit: the rows' parts and metadata read and each parsed to serde_json::Value, all kept, one thread"
+        "{count} messages of {MESSAGE_BYTES} bytes, each recorded as it is sent, a hand-over after each answer; every item verified; limit: one thread reads the rows, parses the parts and metadata of each to serde_json::Value and keeps all"
     )];
     let load = (before, load_average());
     product.close().await;

@@ -1,5 +1,5 @@
-//! The turns that are written: question 400 B, tool call about 100 B, tool result 600 B, answer 1.2 kB, of seeded
-//! pseudo-words.
+//! The turns that the workloads write: question 400 B, tool call about 100 B, tool result 600 B, answer 1.2 kB, from
+//! seeded pseudo-words.
 
 use anyhow::{Context, Result};
 use filrouge_engine::StartTurn;
@@ -13,7 +13,7 @@ const SYLLABLES: &[&str] = &[
     "fen", "gor", "ix", "ju", "quan", "wy", "zet", "ha", "ne", "cor",
 ];
 
-/// A small seeded generator (splitmix64), sufficient for words.
+/// A small seeded generator of random numbers (splitmix64), sufficient for pseudo-words.
 #[derive(Debug, Clone)]
 pub(crate) struct Rng(u64);
 
@@ -36,7 +36,7 @@ impl Rng {
     }
 }
 
-/// The texts of one turn, and its key, a random UUID as most callers use.
+/// The texts of one turn, and its idempotency key: a random UUID, as most callers use.
 #[derive(Debug, Clone)]
 pub(crate) struct TurnText {
     pub(crate) key: [u8; 16],
@@ -54,6 +54,7 @@ pub(crate) struct Turns {
 
 impl Turns {
     pub(crate) fn new(seed: u64) -> Self {
+        // All seeds share one vocabulary.
         let mut rng = Rng::new(42);
         let words = (0..VOCABULARY)
             .map(|_| {
@@ -68,7 +69,7 @@ impl Turns {
         }
     }
 
-    /// Common words are more frequent: the index is the product of two uniform numbers.
+    /// A text of this size. The index of a word is the product of two uniform numbers, so that some words are common.
     pub(crate) fn text(&mut self, bytes: usize) -> String {
         let mut text = String::with_capacity(bytes + 16);
         while text.len() < bytes {
@@ -80,6 +81,7 @@ impl Turns {
         text
     }
 
+    /// The next turn.
     pub(crate) fn one(&mut self) -> TurnText {
         let mut key = [0; 16];
         key[..8].copy_from_slice(&self.rng.next().to_be_bytes());
@@ -93,6 +95,7 @@ impl Turns {
         }
     }
 
+    /// The next `n` turns.
     pub(crate) fn many(&mut self, n: usize) -> Vec<TurnText> {
         (0..n).map(|_| self.one()).collect()
     }
@@ -156,7 +159,7 @@ impl TurnText {
         })
     }
 
-    /// The same as the body of `POST …/turns`.
+    /// The body of `POST …/turns` for the same turn.
     pub(crate) fn body(&self) -> String {
         let [_, call, result, _] = self.parts();
         let (id, question, answer) = (self.request_id(), &self.question, &self.answer);
@@ -171,9 +174,9 @@ pub(crate) fn requests(turns: &[TurnText]) -> Result<Vec<StartTurn>> {
     turns.iter().map(TurnText::request).collect()
 }
 
-/// The n-th session's id.
+/// The id of session number `n`.
 pub(crate) fn session(n: usize) -> Result<SessionId> {
-    SessionId::new(format!("session-{n:04}")).context("a session id")
+    SessionId::new(format!("session-{n:04}")).context("an invalid session id")
 }
 
 #[cfg(test)]

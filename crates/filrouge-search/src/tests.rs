@@ -1,9 +1,9 @@
-//! Compares searches with a plain reading of everything, on conversations with many characters that JSON escapes or
-//! that fold.
+//! Compares searches with a simple reference that reads everything. The conversations have many characters that JSON
+//! escapes or that folding changes.
 
 mod indexed;
-mod plainly;
-mod spelled;
+mod reference;
+mod spelling;
 mod terms;
 
 use std::sync::Arc;
@@ -22,8 +22,8 @@ use crate::search_document::SearchDocument;
 use filrouge_sources::library::{Library, samples};
 use filrouge_sources::{Conversation, Header, Message, MessageError, PartKind, Role};
 use filrouge_store::text_index::fold;
-use plainly::{plainly, texts};
-use spelled::{Dice, Spelled, spell};
+use reference::{match_counts, texts};
+use spelling::{Dice, GeneratedSource, spell};
 
 /// Characters that JSON escapes, that have several cases or spellings, that combine, or that could be taken for an
 /// escape.
@@ -34,18 +34,24 @@ const ALPHABET: [char; 54] = [
     '\u{3099}', '한', '하', '\u{1112}', '\u{1161}', '\u{11ab}', '\u{f900}',
 ];
 
-fn nasty(max_len: usize) -> impl Strategy<Value = String> {
+/// A text of characters of [`ALPHABET`].
+fn hostile_text(max_len: usize) -> impl Strategy<Value = String> {
     let chars = proptest::collection::vec(proptest::sample::select(&ALPHABET[..]), 0..=max_len);
     chars.prop_map(String::from_iter)
 }
 
-fn a_part() -> impl Strategy<Value = PartKind> {
+fn any_part() -> impl Strategy<Value = PartKind> {
     let boxed = |text: String| text.into_boxed_str();
-    let text = nasty(12).prop_map(move |t| PartKind::Text {
+    let text = hostile_text(12).prop_map(move |t| PartKind::Text {
         text: boxed(t),
         synthetic: false,
     });
-    let tool = (nasty(8), nasty(8), any::<u64>(), any::<bool>());
+    let tool = (
+        hostile_text(8),
+        hostile_text(8),
+        any::<u64>(),
+        any::<bool>(),
+    );
     let tool = tool.prop_map(move |(argument, output, seed, other)| {
         let mut tool = samples::tool(Some(&output));
         tool.input = format!("{{\"q\":{}}}", spell(&argument, &mut Dice(seed))).into();
@@ -54,21 +60,21 @@ fn a_part() -> impl Strategy<Value = PartKind> {
         }
         PartKind::Tool(Box::new(tool))
     });
-    let patch = nasty(6).prop_map(move |t| PartKind::Patch {
+    let patch = hostile_text(6).prop_map(move |t| PartKind::Patch {
         files: vec![boxed(t)],
     });
-    let summary = nasty(8).prop_map(move |t| PartKind::Compaction {
+    let summary = hostile_text(8).prop_map(move |t| PartKind::Compaction {
         automatic: true,
         summary: Some(boxed(t)),
     });
     prop_oneof![4 => text, 3 => tool, 1 => patch, 1 => summary]
 }
 
-fn a_message() -> impl Strategy<Value = Message> {
+fn any_message() -> impl Strategy<Value = Message> {
     let role = proptest::sample::select(&[Role::User, Role::Assistant][..]);
     let agent = proptest::option::of(proptest::sample::select(&["build", "plan"][..]));
-    let parts = proptest::collection::vec(a_part(), 0..4);
-    let error = proptest::option::weighted(0.2, nasty(6));
+    let parts = proptest::collection::vec(any_part(), 0..4);
+    let error = proptest::option::weighted(0.2, hostile_text(6));
     (role, parts, error, 0..20_i64, agent).prop_map(|(role, kinds, error, created, agent)| {
         let parts = kinds.into_iter().enumerate();
         let parts = parts
@@ -86,10 +92,10 @@ fn a_message() -> impl Strategy<Value = Message> {
     })
 }
 
-fn a_history() -> impl Strategy<Value = Vec<(Arc<Header>, Conversation)>> {
+fn any_history() -> impl Strategy<Value = Vec<(Arc<Header>, Conversation)>> {
     let session = (
-        nasty(10),
-        proptest::collection::vec(a_message(), 0..4),
+        hostile_text(10),
+        proptest::collection::vec(any_message(), 0..4),
         0..3_i64,
     );
     proptest::collection::vec(session, 1..5).prop_map(|sessions| {
@@ -143,6 +149,7 @@ fn piece(sessions: &[(Arc<Header>, Conversation)], dice: &mut Dice) -> Option<St
     })
 }
 
+/// A random query of words and phrases of these sessions, with a random filter; `None` if the query is invalid.
 fn random_ask(sessions: &[(Arc<Header>, Conversation)], dice: &mut Dice) -> Option<Ask> {
     let mut words = vec![piece(sessions, dice)?];
     for _ in 0..dice.roll(3) {
@@ -163,13 +170,13 @@ fn random_ask(sessions: &[(Arc<Header>, Conversation)], dice: &mut Dice) -> Opti
         _ => {}
     }
     let query = query::parse(&ask.query, &ask.date_context()).ok()?;
-    // A query with a term of accents alone is refused.
+    // A query is refused if a term consists of accents only.
     Matcher::new(&query, &[], false, &|| false).ok()?;
     let is_word = |term: &Term| !matches!(term.kind, Kind::Regex(_));
     query.terms.iter().all(is_word).then_some(ask)
 }
 
-/// Searches page by page; returns all hits, and the first page.
+/// Searches page by page. Returns all hits, and the first page.
 fn all_pages(library: &Library, mut ask: Ask) -> (Vec<Hit>, Results) {
     let first = search(library, &ask).unwrap();
     let (mut hits, mut next) = (first.sessions.clone(), first.next_cursor.clone());
@@ -190,13 +197,13 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 2_000, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
-    fn finds_what_a_plain_reading_finds(sessions in a_history(), seed in any::<u64>()) {
+    fn a_search_finds_what_the_reference_finds(sessions in any_history(), seed in any::<u64>()) {
         let mut dice = Dice(seed);
         let Some(ask) = random_ask(&sessions, &mut dice) else {
             return Ok(());
         };
-        let expected = plainly(&sessions, &ask);
-        let source = Spelled { sessions };
+        let expected = match_counts(&sessions, &ask);
+        let source = GeneratedSource { sessions };
         let library = Library::new(vec![Arc::new(source)], 1 << 20);
         let (hits, first) = all_pages(&library, ask.clone());
         let found: Vec<_> = hits.iter().map(|h| (h.session.id.clone(), h.matches)).collect();
@@ -212,7 +219,7 @@ proptest! {
     }
 
     #[test]
-    fn matching_documents_hold_the_index_terms(text in nasty(14), words in nasty(5), pattern in 0..REGEXES.len()) {
+    fn matching_documents_contain_the_index_terms(text in hostile_text(14), words in hostile_text(5), pattern in 0..REGEXES.len()) {
         for query in [REGEXES[pattern].to_owned(), format!("\"{}\"", words.replace('"', ""))] {
             let Ok(query) = query::parse(&query, &Ask::default().date_context()) else {
                 continue;
@@ -224,21 +231,22 @@ proptest! {
             let message = samples::message("m", Role::User, part.to_vec());
             let doc = SearchDocument::of(&message);
             let folded = doc.folded();
-            let holds = |any: &Vec<String>| any.iter().any(|one| folded.contains(one.as_str()));
+            let contains = |alternatives: &Vec<String>| alternatives.iter().any(|one| folded.contains(one.as_str()));
             if matcher.wanted != 0 && matcher.is_in(&doc) {
-                prop_assert!(matcher.literals().iter().all(holds), "{:?} in {:?}", matcher.literals(), folded);
+                prop_assert!(matcher.literals().iter().all(contains), "{:?} in {:?}", matcher.literals(), folded);
             }
         }
     }
 
     #[test]
-    fn a_view_resolves_any_spelling_of_a_string(text in nasty(20), seed in any::<u64>()) {
+    fn a_view_resolves_any_spelling_of_a_string(text in hostile_text(20), seed in any::<u64>()) {
         let input = format!("{{\"q\":{}}}", spell(&text, &mut Dice(seed)));
         let read = View::of(&input).map_or(input.clone(), |view| view.text);
         prop_assert_eq!(read, format!("{{\"q\":\"{}\"}}", text));
     }
 }
 
+/// Expressions that match some of the generated texts.
 const REGEXES: [&str; 14] = [
     "/k[sS]/",
     "/(?i)ka|s_/",

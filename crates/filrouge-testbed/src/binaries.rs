@@ -1,4 +1,4 @@
-//! Locates the server programs.
+//! Locates the server programs, and runs them as the right user.
 
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::process::CommandExt;
@@ -15,7 +15,8 @@ pub(crate) struct Identity {
     pub(crate) gid: u32,
 }
 
-/// The user that servers run as: for root `postgres`, or `nobody` if that does not exist; `None` for the current user.
+/// Returns the user that servers run as if root runs the tests: `postgres`, or `nobody` if that does not exist.
+/// Otherwise servers run as the current user, and the result is `None`.
 pub(crate) fn identity() -> Option<Identity> {
     if !rustix::process::geteuid().is_root() {
         return None;
@@ -36,8 +37,8 @@ pub(crate) fn identity() -> Option<Identity> {
     Some(found.expect("PostgreSQL refuses to run as root: a user `postgres` or `nobody` is needed"))
 }
 
-/// A command that runs `program` as the servers' user, in a folder that this user may enter, without the caller's `PG…`
-/// variables.
+/// Returns a command that runs `program` as the servers' user, without the caller's `PG…` variables. Its working folder
+/// is `/`, because that user may not be allowed to enter the caller's.
 pub(crate) fn command(program: &Path) -> Command {
     let mut command = Command::new(program);
     command.current_dir("/").env("LC_ALL", "C");
@@ -56,10 +57,10 @@ pub(crate) fn command(program: &Path) -> Command {
 pub(crate) fn run(command: &mut Command) -> String {
     let out = command
         .output()
-        .unwrap_or_else(|e| panic!("{:?}: {e}", command.get_program()));
+        .unwrap_or_else(|e| panic!("cannot run {:?}: {e}", command.get_program()));
     assert!(
         out.status.success(),
-        "{command:?}: {}\n{}{}",
+        "{command:?} failed with {}\n{}{}",
         out.status,
         String::from_utf8_lossy(&out.stdout),
         String::from_utf8_lossy(&out.stderr)
@@ -70,35 +71,35 @@ pub(crate) fn run(command: &mut Command) -> String {
 /// Returns the folder with `postgres`, `initdb`, `pg_ctl` and `psql`; installs PostgreSQL if it is missing.
 pub(crate) fn postgres() -> &'static Path {
     static FOUND: OnceLock<PathBuf> = OnceLock::new();
-    FOUND.get_or_init(|| install::found_or_installed(find_postgres, "PostgreSQL", "postgresql"))
+    FOUND.get_or_init(|| install::find_or_install(find_postgres, "PostgreSQL", "postgresql"))
 }
 
 /// Returns the path of PgBouncer; installs it if it is missing.
 pub(crate) fn pgbouncer() -> &'static Path {
     static FOUND: OnceLock<PathBuf> = OnceLock::new();
-    FOUND.get_or_init(|| install::found_or_installed(find_pgbouncer, "PgBouncer", "pgbouncer"))
+    FOUND.get_or_init(|| install::find_or_install(find_pgbouncer, "PgBouncer", "pgbouncer"))
 }
 
 /// Returns the path of `redis-server`; installs it if it is missing.
 pub(crate) fn redis() -> &'static Path {
     static FOUND: OnceLock<PathBuf> = OnceLock::new();
     FOUND.get_or_init(|| {
-        install::found_or_installed(|| in_path("redis-server"), "Redis", "redis-server")
+        install::find_or_install(|| in_path("redis-server"), "Redis", "redis-server")
     })
 }
 
 fn find_postgres() -> Option<PathBuf> {
-    let complete = |folder: &PathBuf| {
+    let has_all_programs = |folder: &PathBuf| {
         ["postgres", "initdb", "pg_ctl", "psql"]
             .iter()
-            .all(|name| executable(&folder.join(name)))
+            .all(|name| is_executable(&folder.join(name)))
     };
     // A link in `PATH` may lead to the folder with the other programs.
-    let in_path = in_path("postgres")
+    let in_search_path = in_path("postgres")
         .and_then(|program| program.canonicalize().ok())
         .and_then(|program| Some(program.parent()?.to_owned()))
-        .filter(complete);
-    in_path.or_else(|| {
+        .filter(has_all_programs);
+    in_search_path.or_else(|| {
         let installed = std::fs::read_dir("/usr/lib/postgresql").ok()?;
         installed
             .filter_map(|entry| {
@@ -106,7 +107,7 @@ fn find_postgres() -> Option<PathBuf> {
                 let version: u32 = path.file_name()?.to_str()?.parse().ok()?;
                 Some((version, path.join("bin")))
             })
-            .filter(|(_, folder)| complete(folder))
+            .filter(|(_, folder)| has_all_programs(folder))
             .max()
             .map(|(_, folder)| folder)
     })
@@ -114,17 +115,17 @@ fn find_postgres() -> Option<PathBuf> {
 
 fn find_pgbouncer() -> Option<PathBuf> {
     in_path("pgbouncer")
-        .or_else(|| Some(PathBuf::from("/usr/sbin/pgbouncer")).filter(|path| executable(path)))
+        .or_else(|| Some(PathBuf::from("/usr/sbin/pgbouncer")).filter(|path| is_executable(path)))
 }
 
-/// The first executable of this name in `PATH`.
+/// Returns the first executable of this name in `PATH`.
 pub(crate) fn in_path(name: &str) -> Option<PathBuf> {
     std::env::split_paths(&std::env::var_os("PATH")?)
         .map(|folder| folder.join(name))
-        .find(|path| executable(path))
+        .find(|path| is_executable(path))
 }
 
-fn executable(path: &Path) -> bool {
+fn is_executable(path: &Path) -> bool {
     path.metadata()
         .is_ok_and(|m| m.is_file() && m.permissions().mode() & 0o111 != 0)
 }

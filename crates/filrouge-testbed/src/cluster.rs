@@ -1,4 +1,4 @@
-//! One PostgreSQL server: its folder, its port, and `pg_ctl`.
+//! Controls one PostgreSQL server through its folder, its port and `pg_ctl`.
 
 use std::hash::{BuildHasher, RandomState};
 use std::io::{Read, Write};
@@ -13,7 +13,7 @@ use crate::binaries::{command, identity, postgres, run};
 use crate::folder::{self, Folder};
 
 /// The number of ports tried before the server is considered unable to start.
-const PORTS: usize = 5;
+const PORT_ATTEMPTS: usize = 5;
 
 #[derive(Debug)]
 pub(crate) struct Cluster {
@@ -27,10 +27,10 @@ impl Cluster {
         let data = folder.path().join("data");
         run(command(Path::new("cp"))
             .arg("-a")
-            .arg(initialized())
+            .arg(initialized_data())
             .arg(&data));
         let mut cluster = Self { folder, port: 0 };
-        for last in 1..=PORTS {
+        for attempt in 1..=PORT_ATTEMPTS {
             cluster.port = free_port();
             let text = cluster.configuration(durable, settings);
             folder::write(&data.join("postgresql.conf"), &text);
@@ -38,10 +38,10 @@ impl Cluster {
             if started.status.success() {
                 break;
             }
-            // Another process may have taken the port; no other failure is expected.
+            // Another process may have taken the port. Any other failure recurs until the attempts are used up.
             assert!(
-                last < PORTS,
-                "PostgreSQL does not start:\n{}",
+                attempt < PORT_ATTEMPTS,
+                "PostgreSQL does not start in {PORT_ATTEMPTS} attempts:\n{}",
                 cluster.log()
             );
         }
@@ -52,13 +52,13 @@ impl Cluster {
     pub(crate) fn join(folder: Folder, port: u16) -> Option<Self> {
         let cluster = Self { folder, port };
         let socket = cluster.path().join(format!(".s.PGSQL.{port}"));
-        answers(&socket).ok().map(|()| cluster)
+        check_backend_answers(&socket).ok().map(|()| cluster)
     }
 
     fn configuration(&self, durable: bool, settings: &[(String, String)]) -> String {
         let folder = self.path().display().to_string();
         let port = self.port.to_string();
-        let on = |on| if on { "on" } else { "off" };
+        let switch = |on| if on { "on" } else { "off" };
         let mut all = vec![
             ("listen_addresses", "127.0.0.1"),
             ("port", &port),
@@ -66,8 +66,8 @@ impl Cluster {
             ("unix_socket_permissions", "0777"),
             ("max_connections", "400"),
             ("shared_buffers", "64MB"),
-            ("fsync", on(durable)),
-            ("full_page_writes", on(durable)),
+            ("fsync", switch(durable)),
+            ("full_page_writes", switch(durable)),
             ("synchronous_commit", "on"),
             ("autovacuum", "on"),
             ("log_line_prefix", "%m [%p] %d "),
@@ -95,22 +95,27 @@ impl Cluster {
     /// Starts the server on the same port; when this returns, it has recovered and accepts connections.
     pub(crate) fn restart(&self) {
         let out = self.pg_ctl_start().output().expect("pg_ctl");
-        assert!(out.status.success(), "{}", self.log());
+        assert!(
+            out.status.success(),
+            "PostgreSQL does not restart:\n{}",
+            self.log()
+        );
     }
 
-    /// Ends the server without a checkpoint and without notifying its clients.
+    /// Ends the server without a checkpoint; its next start runs crash recovery.
     pub(crate) fn stop_immediate(&self) {
         run(self
             .pg_ctl()
             .args(["stop", "-w", "-s", "-t", "120", "-m", "immediate"]));
     }
 
-    /// The postmaster's process id, if the postmaster runs.
+    /// Returns the postmaster's process id, if the postmaster runs.
     pub(crate) fn pid(&self) -> Option<u32> {
         let text = std::fs::read_to_string(self.path().join("data/postmaster.pid")).ok()?;
         text.lines().next()?.parse().ok()
     }
 
+    /// Writes a file in the data folder that only servers can read.
     pub(crate) fn put(&self, name: &str, contents: &str) {
         folder::write_secret(&self.path().join("data").join(name), contents);
     }
@@ -139,18 +144,21 @@ impl Cluster {
     }
 }
 
-/// Checks that a server answers on a socket: one that is shutting down still accepts connections, but starts no backend
-/// for them.
-fn answers(socket: &Path) -> std::io::Result<()> {
+/// The protocol's SSLRequest: its length, then its code.
+const SSL_REQUEST: [u8; 8] = [0, 0, 0, 8, 4, 210, 22, 47];
+
+/// Checks that a server starts a backend for a connection to `socket`. A server that is shutting down still accepts
+/// connections, but starts none.
+fn check_backend_answers(socket: &Path) -> std::io::Result<()> {
     let mut connection = UnixStream::connect(socket)?;
     connection.set_read_timeout(Some(Duration::from_secs(30)))?;
-    // A backend answers an SSLRequest with one byte.
-    connection.write_all(&[0, 0, 0, 8, 4, 210, 22, 47])?;
+    // A backend answers this request with one byte.
+    connection.write_all(&SSL_REQUEST)?;
     connection.read_exact(&mut [0])
 }
 
-/// The data folder of a server that was never started, created once per version of PostgreSQL.
-fn initialized() -> PathBuf {
+/// Returns the data folder of a server that was never started, created once per version of PostgreSQL.
+fn initialized_data() -> PathBuf {
     let version = run(command(&postgres().join("postgres")).arg("--version"));
     let mut name: String = version
         .chars()
@@ -159,26 +167,28 @@ fn initialized() -> PathBuf {
     // PostgreSQL refuses data that belongs to another user.
     let owner = identity().map_or("own".to_owned(), |identity| identity.uid.to_string());
     name.push_str(&owner);
-    let data = folder::for_servers("cache").join(name);
-    let _making = folder::exclusive("install");
+    let data = folder::server_folder("cache").join(name);
+    let _lock = folder::lock_exclusively("install");
     if !data.exists() {
-        let half = data.with_extension("half");
-        run(command(Path::new("rm")).arg("-rf").arg(&half));
+        let partial = data.with_extension("partial");
+        run(command(Path::new("rm")).arg("-rf").arg(&partial));
         run(command(&postgres().join("initdb"))
             .args(["-U", crate::USER, "-A", "trust", "-E", "UTF8"])
             .args(["--locale=C", "--no-sync", "-D"])
-            .arg(&half));
-        run(command(Path::new("mv")).arg(&half).arg(&data));
+            .arg(&partial));
+        run(command(Path::new("mv")).arg(&partial).arg(&data));
     }
     data
 }
 
-/// A port without a listener, below those that the system assigns to outgoing connections, so that a stopped server
-/// finds it free when it starts again.
+/// Returns a port without a listener, below the ports that the system assigns to outgoing connections (32,768 and
+/// above), so that a stopped server finds it free when it starts again.
 pub(crate) fn free_port() -> u16 {
     let random = RandomState::new();
     (0u32..)
-        .map(|attempt| 20_000 + u16::try_from(random.hash_one(attempt) % 12_000).expect("small"))
+        .map(|attempt| {
+            20_000 + u16::try_from(random.hash_one(attempt) % 12_000).expect("below 12,000")
+        })
         .find(|&port| TcpListener::bind(("127.0.0.1", port)).is_ok())
         .expect("a free port")
 }

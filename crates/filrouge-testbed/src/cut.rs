@@ -1,4 +1,4 @@
-//! Simulates network failures.
+//! A TCP proxy that simulates network failures.
 
 use std::io::{ErrorKind, Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
@@ -10,7 +10,7 @@ use std::time::Duration;
 /// The data that is lost when [`Cut::cut_after`] closes a connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Loss {
-    /// The request: the server never receives the piece that completes the needle.
+    /// The request: the proxy does not forward the piece that completes the needle.
     Request,
     /// The connection, right after the request was sent to the server, which may or may not have executed it.
     Connection,
@@ -29,7 +29,7 @@ const READY: &[u8] = b"Z\0\0\0\x05I";
 pub struct Cut {
     address: SocketAddr,
     shared: Arc<Shared>,
-    accepting: Option<JoinHandle<()>>,
+    acceptor: Option<JoinHandle<()>>,
 }
 
 #[derive(Debug)]
@@ -41,15 +41,20 @@ struct Shared {
 
 #[derive(Debug, Default)]
 struct State {
+    /// Whether forwarding is suspended.
     held: bool,
+    /// Set when the proxy is dropped.
     ended: bool,
+    /// The number of connections accepted so far.
     accepted: usize,
     open: Vec<Arc<Pair>>,
-    rule: Option<(Vec<u8>, Loss)>,
+    /// The pending order of [`Cut::cut_after`]: the needle, and the loss.
+    order: Option<(Vec<u8>, Loss)>,
+    /// The number of connections that the proxy has closed so far.
     cuts: usize,
 }
 
-/// A connection through the proxy.
+/// A connection through the proxy: its two sockets.
 #[derive(Debug)]
 struct Pair {
     client: TcpStream,
@@ -73,8 +78,8 @@ impl Pair {
 }
 
 impl Cut {
-    /// A proxy in front of `server`, on a free loopback port. If the server is not reachable, a connection closes at
-    /// once.
+    /// Starts a proxy in front of `server`, on a free loopback port. If the server is not reachable, the proxy closes
+    /// each new connection at once.
     #[must_use]
     pub fn before(server: SocketAddr) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
@@ -84,12 +89,12 @@ impl Cut {
             state: Mutex::default(),
             changed: Condvar::new(),
         });
-        let own = shared.clone();
-        let accepting = std::thread::spawn(move || own.accept(&listener));
+        let accepting = shared.clone();
+        let acceptor = std::thread::spawn(move || accepting.accept(&listener));
         Self {
             address,
             shared,
-            accepting: Some(accepting),
+            acceptor: Some(acceptor),
         }
     }
 
@@ -105,7 +110,7 @@ impl Cut {
         crate::Address::from(self.address).url(database)
     }
 
-    /// Closes every connection now; returns how many there were. New ones are forwarded.
+    /// Closes every open connection; returns their number. Later connections are forwarded.
     pub fn cut(&self) -> usize {
         let mut state = self.shared.state();
         let open = std::mem::take(&mut state.open);
@@ -115,11 +120,11 @@ impl Cut {
         open.len()
     }
 
-    /// Closes the next connection on which a client has sent `needle`, in one piece or several, and loses the data that
-    /// `loss` names. Applies once, and replaces a pending order.
+    /// Orders the loss of one connection: the next one on which a client sends `needle`, in one piece or several, is
+    /// closed and loses the data that `loss` names. The order applies once, and replaces a pending one.
     pub fn cut_after(&self, needle: &[u8], loss: Loss) {
-        assert!(!needle.is_empty());
-        self.shared.state().rule = Some((needle.to_vec(), loss));
+        assert!(!needle.is_empty(), "the needle is empty");
+        self.shared.state().order = Some((needle.to_vec(), loss));
     }
 
     /// Stops forwarding in both directions, and delays new connections, until [`Cut::release`].
@@ -164,7 +169,11 @@ impl Cut {
             .changed
             .wait_timeout_while(state, limit, waiting);
         let (state, _) = waited.unwrap_or_else(PoisonError::into_inner);
-        assert!(state.cuts >= cuts, "{} cuts of {cuts}", state.cuts);
+        assert!(
+            state.cuts >= cuts,
+            "{} of {cuts} cuts within {limit:?}",
+            state.cuts
+        );
     }
 }
 
@@ -180,7 +189,7 @@ impl Drop for Cut {
         // Wakes the accepting thread, so that it notices the end.
         let woken = TcpStream::connect(self.address);
         drop(woken);
-        let ended = self.accepting.take().map(JoinHandle::join);
+        let ended = self.acceptor.take().map(JoinHandle::join);
         assert!(!matches!(ended, Some(Err(_))) || std::thread::panicking());
     }
 }
@@ -203,13 +212,13 @@ impl Shared {
             if self.state().ended {
                 return;
             }
-            let own = self.clone();
-            std::thread::spawn(move || own.pass(client));
+            let shared = self.clone();
+            std::thread::spawn(move || shared.forward(client));
         }
     }
 
     /// Forwards one connection until it ends.
-    fn pass(&self, client: TcpStream) {
+    fn forward(&self, client: TcpStream) {
         self.state().accepted += 1;
         drop(self.wait_while_held());
         let Ok(server) = TcpStream::connect(self.server) else {
@@ -233,16 +242,17 @@ impl Shared {
             state.open.push(pair.clone());
         }
         std::thread::scope(|scope| {
-            scope.spawn(|| self.requests(&pair));
-            self.answers(&pair);
+            scope.spawn(|| self.forward_requests(&pair));
+            self.forward_answers(&pair);
         });
         self.state().open.retain(|other| !Arc::ptr_eq(other, &pair));
     }
 
-    fn requests(&self, pair: &Pair) {
+    /// Forwards what the client sends, until an order applies or either side ends.
+    fn forward_requests(&self, pair: &Pair) {
         let mut recent = Vec::new();
         while let Some(piece) = self.read(&pair.client) {
-            let loss = self.rule_met(&mut recent, &piece);
+            let loss = self.match_order(&mut recent, &piece);
             if loss == Some(Loss::Request) {
                 self.cut_one(pair);
                 break;
@@ -250,7 +260,7 @@ impl Shared {
             if loss.is_some() {
                 let one_piece = loss == Some(Loss::FirstAnswer);
                 pair.one_piece.store(one_piece, Ordering::SeqCst);
-                // Set before the server can answer.
+                // Set before the request is forwarded, so that no part of the answer passes.
                 pair.muted.store(true, Ordering::SeqCst);
             }
             if (&pair.server).write_all(&piece).is_err() {
@@ -266,12 +276,13 @@ impl Shared {
         drop(closed);
     }
 
-    fn answers(&self, pair: &Pair) {
-        let mut lost = Vec::new();
+    /// Forwards what the server sends. Once the connection is muted, it discards one answer and cuts the connection.
+    fn forward_answers(&self, pair: &Pair) {
+        let mut discarded = Vec::new();
         while let Some(piece) = self.read(&pair.server) {
             if pair.muted.load(Ordering::SeqCst) {
-                lost.extend_from_slice(&piece);
-                if pair.one_piece.load(Ordering::SeqCst) || contains(&lost, READY) {
+                discarded.extend_from_slice(&piece);
+                if pair.one_piece.load(Ordering::SeqCst) || contains(&discarded, READY) {
                     break;
                 }
             } else if (&pair.client).write_all(&piece).is_err() {
@@ -284,7 +295,7 @@ impl Shared {
         pair.close();
     }
 
-    /// The next bytes, once they may be forwarded; `None` at the end of the connection.
+    /// Reads the next piece, and waits until it may be forwarded; `None` at the end of the connection.
     fn read(&self, mut from: &TcpStream) -> Option<Vec<u8>> {
         let mut piece = vec![0; 16 * 1024];
         let length = loop {
@@ -299,19 +310,19 @@ impl Shared {
         Some(piece)
     }
 
-    /// Returns the loss to apply when this piece completes the needle, and clears the order. `recent` is the end of the
-    /// data that this connection has sent before.
-    fn rule_met(&self, recent: &mut Vec<u8>, piece: &[u8]) -> Option<Loss> {
+    /// Returns the ordered loss if this piece completes the needle, and clears the order. `recent` is the end of the
+    /// data that this client has sent before, up to one byte less than the needle.
+    fn match_order(&self, recent: &mut Vec<u8>, piece: &[u8]) -> Option<Loss> {
         let mut state = self.state();
         recent.extend_from_slice(piece);
-        let met = matches!(&state.rule, Some((needle, _)) if contains(recent, needle));
-        let longest = state
-            .rule
+        let applies = matches!(&state.order, Some((needle, _)) if contains(recent, needle));
+        let kept = state
+            .order
             .as_ref()
             .map_or(0, |(needle, _)| needle.len() - 1);
-        recent.drain(..recent.len().saturating_sub(longest));
-        if met {
-            state.rule.take().map(|(_, loss)| loss)
+        recent.drain(..recent.len().saturating_sub(kept));
+        if applies {
+            state.order.take().map(|(_, loss)| loss)
         } else {
             None
         }
@@ -322,7 +333,7 @@ impl Shared {
         if pair.cut.swap(true, Ordering::SeqCst) {
             return;
         }
-        // Counted before the cut becomes visible.
+        // The count grows before a client or server can notice the cut.
         self.state().cuts += 1;
         pair.close();
         self.changed.notify_all();

@@ -7,10 +7,10 @@ use crate::cluster::Cluster;
 use crate::psql::sql;
 use crate::{Address, Row, folder, shared};
 
-/// A database on the server that all test processes share. Its drop removes it, in spite of open connections; databases
-/// of killed processes disappear with the server.
+/// A database on the server that all test processes share. Dropping this value drops the database, in spite of open
+/// connections; databases of killed processes disappear with the server.
 ///
-/// The server does not wait for the disk (`fsync = off`): tests of durability need a [`crate::Server`].
+/// The server runs with `fsync = off`: tests of durability need a [`crate::Server`].
 #[derive(Debug)]
 pub struct Database {
     server: &'static Cluster,
@@ -22,26 +22,26 @@ impl Database {
     #[must_use]
     #[allow(
         clippy::new_without_default,
-        reason = "a server is started: nothing that a default value should do"
+        reason = "a default value should not start a server"
     )]
     pub fn new() -> Self {
         Self::create(shared::server(), "template0")
     }
 
-    /// Creates a copy of the database that `prepare` fills, given the URL of an empty one. `prepare` runs once per
-    /// `name` during the lifetime of the shared server, so `name` must include everything that changes the result, such
-    /// as a version or a hash. `prepare` must leave no connection open.
+    /// Creates a copy of a template database, which `prepare` fills; it receives the URL of an empty database.
+    /// `prepare` runs once per `name` during the lifetime of the shared server, so `name` must include everything that
+    /// changes the result, such as a version or a hash. `prepare` must leave no connection open.
     pub fn from_template(name: &str, prepare: impl FnOnce(&str)) -> Self {
         let server = shared::server();
         let template = format!("template_{:016x}", hash(name));
         // Waits for another process that is preparing the same template.
-        let making = folder::exclusive("template");
-        let known =
+        let lock = folder::lock_exclusively("template");
+        let ready =
             format!("SELECT 1 FROM pg_database WHERE datname = '{template}' AND datistemplate");
-        if sql(&server.socket(), "postgres", &known).is_empty() {
+        if sql(&server.socket(), "postgres", &ready).is_empty() {
             prepare_template(server, &template, prepare);
         }
-        drop(making);
+        drop(lock);
         Self::create(server, &template)
     }
 
@@ -85,7 +85,7 @@ impl Database {
         sql(&self.server.socket(), &self.name, statements)
     }
 
-    /// Ends every connection to this database (`pg_terminate_backend`); returns how many there were.
+    /// Ends every connection to this database (`pg_terminate_backend`); returns their number.
     pub fn terminate_backends(&self) -> usize {
         terminate(self.server, &self.name)
     }
@@ -101,7 +101,7 @@ impl From<&Database> for Address {
 impl Drop for Database {
     fn drop(&mut self) {
         if std::thread::panicking() {
-            // The test has already failed; a missing server must not hide the cause.
+            // The test has already failed: an error here must not hide the cause.
             let dropped = std::panic::catch_unwind(|| self.remove());
             drop(dropped);
         } else {
@@ -118,17 +118,17 @@ impl Database {
 }
 
 fn prepare_template(server: &Cluster, template: &str, prepare: impl FnOnce(&str)) {
-    let postgres = |statements: &str| sql(&server.socket(), "postgres", statements);
+    let run = |statements: &str| sql(&server.socket(), "postgres", statements);
     // Removes the remains of a failed preparation.
-    postgres(&format!("DROP DATABASE IF EXISTS {template} WITH (FORCE)"));
-    postgres(&format!("CREATE DATABASE {template} TEMPLATE template0"));
+    run(&format!("DROP DATABASE IF EXISTS {template} WITH (FORCE)"));
+    run(&format!("CREATE DATABASE {template} TEMPLATE template0"));
     prepare(&server.socket().url(template));
     // The backend of a closed connection may still run for a moment, and a database in use cannot be copied.
-    postgres(&format!(
+    run(&format!(
         "ALTER DATABASE {template} ALLOW_CONNECTIONS false"
     ));
     while terminate(server, template) > 0 {}
-    postgres(&format!("ALTER DATABASE {template} IS_TEMPLATE true"));
+    run(&format!("ALTER DATABASE {template} IS_TEMPLATE true"));
 }
 
 fn terminate(server: &Cluster, database: &str) -> usize {
@@ -139,7 +139,7 @@ fn terminate(server: &Cluster, database: &str) -> usize {
     sql(&server.socket(), "postgres", &statement).len()
 }
 
-/// FNV-1a, which is the same in every process.
+/// Hashes a name with FNV-1a, which gives the same value in every process.
 fn hash(name: &str) -> u64 {
     name.bytes().fold(0xcbf2_9ce4_8422_2325, |hash, byte| {
         (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)

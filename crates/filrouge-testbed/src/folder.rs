@@ -1,4 +1,5 @@
-//! Server folders. Each user holds a lock, which the system releases however its process ends.
+//! Folders with servers. Each process that uses a folder holds a shared lock on its file `users`. The system releases
+//! the lock however the process ends, and the folder's watchdog then ends the servers.
 
 use std::fs::{File, Permissions};
 use std::io::Write;
@@ -11,24 +12,25 @@ use std::sync::OnceLock;
 use crate::binaries::{command, identity, in_path};
 
 const WATCHDOG: &str = include_str!("watchdog.sh");
-/// A socket's path has at most 107 bytes on Linux; `/run/pXXXXXX/.s.PGSQL.65535` is appended to the root.
-const LONGEST_ROOT: usize = 70;
+/// The longest root, in bytes: a socket's path has at most 107 bytes on Linux, and `/run/pXXXXXX/.s.PGSQL.65535` is
+/// appended to the root.
+const MAX_ROOT_LEN: usize = 70;
 
-/// The time between the exit of a folder's last user and the end of its servers: none, or a grace period.
+/// How long servers keep running after the last process that uses their folder has exited.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Grace {
     None,
     Seconds20,
 }
 
-/// The folder of this user's servers and locks.
+/// Returns the folder of this user's servers and locks.
 pub(crate) fn root() -> &'static Path {
     static ROOT: OnceLock<PathBuf> = OnceLock::new();
     ROOT.get_or_init(|| {
         let uid = rustix::process::geteuid().as_raw();
         let name = format!("filrouge-testbed-{uid}");
         let mut root = std::env::temp_dir().join(&name);
-        if root.as_os_str().len() > LONGEST_ROOT {
+        if root.as_os_str().len() > MAX_ROOT_LEN {
             root = Path::new("/tmp").join(&name);
         }
         create(&root);
@@ -42,38 +44,40 @@ pub(crate) fn root() -> &'static Path {
     })
 }
 
-/// A folder in the root that servers may write to. Call it after installing the programs, which may create the servers'
-/// user.
-pub(crate) fn for_servers(name: &str) -> PathBuf {
+/// Returns a folder in the root that servers may write to; creates it if it is missing. Call it after installing the
+/// programs, which may create the servers' user.
+pub(crate) fn server_folder(name: &str) -> PathBuf {
     let folder = root().join(name);
     create(&folder);
-    belongs_to_servers(&folder);
+    give_to_servers(&folder);
     folder
 }
 
-/// Creates a folder inside a server's folder that the server may write to; keeps an existing one.
-pub(crate) fn inside(folder: &Path) {
+/// Creates a folder that servers may write to; keeps an existing one.
+pub(crate) fn create_for_servers(folder: &Path) {
     create(folder);
-    belongs_to_servers(folder);
+    give_to_servers(folder);
 }
 
 /// Creates a folder that all users may enter; keeps an existing one.
 fn create(folder: &Path) {
     match std::fs::create_dir(folder) {
-        Ok(()) => readable(folder),
+        Ok(()) => make_readable(folder),
         Err(e) if e.kind() == std::io::ErrorKind::AlreadyExists => {}
         Err(e) => panic!("{}: {e}", folder.display()),
     }
 }
 
-fn belongs_to_servers(path: &Path) {
+/// Changes the owner to the servers' user, if that is another one.
+fn give_to_servers(path: &Path) {
     if let Some(identity) = identity() {
         std::os::unix::fs::chown(path, Some(identity.uid), Some(identity.gid)).expect("chown");
     }
 }
 
-/// If root runs the tests, servers run as another user, so root's umask must not matter.
-fn readable(path: &Path) {
+/// Lets all users read a file or enter a folder, whatever the umask: if root runs the tests, servers run as another
+/// user.
+fn make_readable(path: &Path) {
     let mode = if path.is_dir() { 0o755 } else { 0o644 };
     std::fs::set_permissions(path, Permissions::from_mode(mode)).expect("permissions");
 }
@@ -81,58 +85,59 @@ fn readable(path: &Path) {
 /// Writes a file that servers can read.
 pub(crate) fn write(path: &Path, text: &str) {
     std::fs::write(path, text).unwrap_or_else(|e| panic!("{}: {e}", path.display()));
-    readable(path);
+    make_readable(path);
 }
 
 /// Writes a file that only servers can read.
 pub(crate) fn write_secret(path: &Path, text: impl AsRef<[u8]>) {
     std::fs::write(path, text).unwrap_or_else(|e| panic!("{}: {e}", path.display()));
     std::fs::set_permissions(path, Permissions::from_mode(0o600)).expect("permissions");
-    belongs_to_servers(path);
+    give_to_servers(path);
 }
 
-/// Acquires the lock of this name, which excludes every other process of this user.
-pub(crate) fn exclusive(name: &str) -> File {
-    let file = lock_file(&root().join(name));
+/// Waits for the lock of this name, which excludes every other process of this user until the file is dropped.
+pub(crate) fn lock_exclusively(name: &str) -> File {
+    let file = open_lock_file(&root().join(name));
     file.lock().expect("a lock");
     file
 }
 
-fn lock_file(path: &Path) -> File {
+fn open_lock_file(path: &Path) -> File {
     let file = File::options()
         .create(true)
         .truncate(false)
         .write(true)
         .open(path)
         .unwrap_or_else(|e| panic!("{}: {e}", path.display()));
-    readable(path);
+    make_readable(path);
     file
 }
 
-/// A folder with servers, in use by this process.
+/// A folder with servers that this process uses.
 #[derive(Debug)]
 pub(crate) struct Folder {
     path: PathBuf,
+    /// The file `users`, locked.
     users: Option<File>,
     /// Set only in the process that created the folder.
     watchdog: Option<Child>,
 }
 
 impl Folder {
-    /// Creates a folder. `lock` is [`exclusive`] `"lock"`, so that a folder under creation is not mistaken for an
-    /// abandoned one.
+    /// Creates a folder. `lock` proves that the caller holds [`lock_exclusively`]`("lock")`, so that [`sweep`] does not
+    /// mistake a folder under creation for an abandoned one.
     pub(crate) fn new(grace: Grace, lock: &File) -> Self {
         let _held: &File = lock;
         let path = tempfile::Builder::new()
             .prefix("p")
-            .tempdir_in(for_servers("run"))
+            .tempdir_in(server_folder("run"))
             .expect("a folder")
             .keep();
-        readable(&path);
-        belongs_to_servers(&path);
-        let users = lock_file(&path.join("users"));
+        make_readable(&path);
+        give_to_servers(&path);
+        let users = open_lock_file(&path.join("users"));
         users.lock_shared().expect("a lock");
-        let watchdog = watch(&path, grace);
+        let watchdog = spawn_watchdog(&path, grace);
         let watchdog = match grace {
             Grace::None => Some(watchdog),
             Grace::Seconds20 => {
@@ -180,9 +185,9 @@ impl Drop for Folder {
     }
 }
 
-/// Starts the process that ends the servers in `folder`, in a separate process group: it survives an interrupted test
-/// run.
-fn watch(folder: &Path, grace: Grace) -> Child {
+/// Starts the process that ends the servers in `folder` once no process uses them. Its process group is its own, so it
+/// survives an interrupted test run.
+fn spawn_watchdog(folder: &Path, grace: Grace) -> Child {
     assert!(
         in_path("flock").is_some(),
         "missing: flock. Install the package util-linux"
@@ -211,27 +216,27 @@ fn watch(folder: &Path, grace: Grace) -> Child {
     watchdog
 }
 
-/// Waits on a separate thread for a process that may outlive this one.
+/// Waits for a child on a separate thread, so that it leaves no zombie. The child may outlive this process.
 fn reap(mut child: Child) {
     std::thread::spawn(move || child.wait());
 }
 
-/// Removes the servers and folders that crashed machines and killed watchdogs have left, except `current`. `lock` is as
-/// for [`Folder::new`].
+/// Removes servers and folders that no process uses, except `current`: crashed machines and killed watchdogs leave
+/// them. `lock` is as for [`Folder::new`].
 pub(crate) fn sweep(current: Option<&Path>, lock: &File) {
     let _held: &File = lock;
-    for entry in std::fs::read_dir(for_servers("run")).expect("a folder") {
+    for entry in std::fs::read_dir(server_folder("run")).expect("a folder") {
         let path = entry.expect("an entry").path();
         if !path.is_dir() || Some(path.as_path()) == current {
             continue;
         }
-        // Without the file, the folder is empty or its creator is removing it.
+        // A folder without this file is empty, or its creator is removing it.
         let Ok(users) = File::open(path.join("users")) else {
             continue;
         };
         if users.try_lock().is_ok() {
             drop(users);
-            reap(watch(&path, Grace::None));
+            reap(spawn_watchdog(&path, Grace::None));
         }
     }
 }

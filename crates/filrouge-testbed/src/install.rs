@@ -1,4 +1,4 @@
-//! Installs missing programs, as root on Debian-like systems.
+//! Installs missing programs, if root runs the tests on Debian or a system like it.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -10,32 +10,31 @@ use crate::folder;
 ///
 /// # Panics
 /// With the name of the package, if nothing is found and it cannot be installed.
-pub(crate) fn found_or_installed(
+pub(crate) fn find_or_install(
     find: fn() -> Option<PathBuf>,
-    what: &str,
+    program: &str,
     package: &str,
 ) -> PathBuf {
     if let Some(found) = find() {
         return found;
     }
     // One of the test processes installs the package; the others wait and find the result.
-    let _installing = folder::exclusive("install");
+    let _installing = folder::lock_exclusively("install");
     if let Some(found) = find() {
         return found;
     }
     let apt = in_path("apt-get").filter(|_| rustix::process::geteuid().is_root());
     let Some(apt) = apt else {
-        panic!("missing: {what}. Install the package {package}");
+        panic!("missing: {program}. Install the package {package}");
     };
-    let failed =
-        |e: String| -> ! { panic!("missing: {what}. Install the package {package}:\n{e}") };
-    install(&apt, package).unwrap_or_else(|e| failed(e));
-    find()
-        .unwrap_or_else(|| failed("it was installed, but is not in the expected place".to_owned()))
+    let fail =
+        |e: String| -> ! { panic!("missing: {program}. Install the package {package}:\n{e}") };
+    install(&apt, package).unwrap_or_else(|e| fail(e));
+    find().unwrap_or_else(|| fail("it was installed, but is not in the expected place".to_owned()))
 }
 
 fn install(apt: &Path, package: &str) -> Result<(), String> {
-    let get = |arguments: &[&str]| {
+    let apt_get = |arguments: &[&str]| {
         let out = Command::new(apt)
             .args(arguments)
             .env("DEBIAN_FRONTEND", "noninteractive")
@@ -46,37 +45,38 @@ fn install(apt: &Path, package: &str) -> Result<(), String> {
         }
         Err(String::from_utf8_lossy(&out.stderr).into_owned())
     };
-    get(&["update", "-qq"])?;
-    let _no_services = Changed::absent(
+    apt_get(&["update", "-qq"])?;
+    // While this file exists, packages start no services.
+    let _no_services = FileChange::create(
         Path::new("/usr/sbin/policy-rc.d"),
         "#!/bin/sh\nexit 101\n",
         0o755,
     );
     if package == "postgresql" {
-        // This configuration must exist before the server's package decides whether to create a cluster.
-        get(&["install", "-y", "-qq", "postgresql-common"])?;
-        let _no_cluster = Changed::added(
+        // The setting must exist before the server's package is installed: otherwise that package creates a cluster.
+        apt_get(&["install", "-y", "-qq", "postgresql-common"])?;
+        let _no_cluster = FileChange::append(
             Path::new("/etc/postgresql-common/createcluster.conf"),
             "\ncreate_main_cluster = false\n",
         );
-        return get(&["install", "-y", "-qq", package]);
+        return apt_get(&["install", "-y", "-qq", package]);
     }
-    get(&["install", "-y", "-qq", package])
+    apt_get(&["install", "-y", "-qq", package])
 }
 
 /// A change of a system file, undone on drop.
-struct Changed {
+struct FileChange {
     path: PathBuf,
     before: Option<Vec<u8>>,
 }
 
-impl Changed {
+impl FileChange {
     /// Writes a file unless it exists.
-    fn absent(path: &Path, text: &str, mode: u32) -> Option<Self> {
+    fn create(path: &Path, text: &str, mode: u32) -> Option<Self> {
         if path.exists() {
             return None;
         }
-        std::fs::write(path, text).expect("a file of the system");
+        std::fs::write(path, text).expect("cannot write a system file");
         run(Command::new("chmod").arg(format!("{mode:o}")).arg(path));
         Some(Self {
             path: path.to_owned(),
@@ -84,11 +84,12 @@ impl Changed {
         })
     }
 
-    fn added(path: &Path, text: &str) -> Self {
+    /// Appends text to a file; creates a missing one.
+    fn append(path: &Path, text: &str) -> Self {
         let before = std::fs::read(path).ok();
         let mut after = before.clone().unwrap_or_default();
         after.extend_from_slice(text.as_bytes());
-        std::fs::write(path, after).expect("a file of the system");
+        std::fs::write(path, after).expect("cannot write a system file");
         Self {
             path: path.to_owned(),
             before,
@@ -96,7 +97,7 @@ impl Changed {
     }
 }
 
-impl Drop for Changed {
+impl Drop for FileChange {
     fn drop(&mut self) {
         let restored = match &self.before {
             Some(before) => std::fs::write(&self.path, before),

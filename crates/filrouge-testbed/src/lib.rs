@@ -1,10 +1,10 @@
-//! PostgreSQL, PgBouncer, Redis and a failing network for tests: the real programs, on their own sockets and loopback
-//! ports.
+//! Runs real PostgreSQL, PgBouncer and Redis servers for tests, on sockets and loopback ports of their own, and
+//! simulates a failing network.
 //!
 //! - [`Database`]: an empty or prepared database on a server that all test processes of this user share. The server
-//!   starts with the first of them and ends some 20 s after the last, however that one ended.
+//!   starts with the first of them and ends about 20 s after the last one exits, even if that one is killed.
 //! - [`Server`]: a private server, to be stopped, paused and restarted.
-//! - [`PgBouncer`]: transaction pooling in front of either.
+//! - [`PgBouncer`]: transaction pooling in front of a [`Database`] or a [`Server`].
 //! - [`Redis`]: a private server; [`RedisCluster`]: three masters, optionally with replicas.
 //! - [`Cut`]: a proxy that loses connections at the worst moment.
 //!
@@ -16,7 +16,7 @@
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,
-    reason = "for tests alone: a failure here fails the test"
+    reason = "only tests use this crate: a failure here fails the test"
 )]
 
 mod binaries;
@@ -39,7 +39,7 @@ pub use pgbouncer::PgBouncer;
 pub use redis::{Redis, RedisCluster};
 pub use server::{Options, Server};
 
-/// One row of an answer, each value as PostgreSQL writes it; `None` is NULL.
+/// One row of a query's result, each value as PostgreSQL writes it; `None` is NULL.
 pub type Row = Vec<Option<String>>;
 
 /// The superuser of every server of this crate, without a password.

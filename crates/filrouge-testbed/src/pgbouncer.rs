@@ -1,4 +1,4 @@
-//! PgBouncer in transaction mode.
+//! A private PgBouncer in transaction mode.
 
 use std::net::{SocketAddr, TcpStream};
 use std::process::{Child, Stdio};
@@ -12,9 +12,9 @@ use crate::folder::{self, Folder, Grace};
 use crate::{Address, USER};
 
 /// The number of ports tried before PgBouncer is considered unable to start.
-const PORTS: usize = 5;
+const PORT_ATTEMPTS: usize = 5;
 
-/// PgBouncer in front of a server: a client has a backend for one transaction only. Debian's version is 1.18, which
+/// PgBouncer in front of a server: a client keeps a backend for one transaction only. Debian's version is 1.18, which
 /// does not support prepared statements in this mode. PgBouncer ends when this value is dropped, or when the test
 /// process ends in any way.
 #[derive(Debug)]
@@ -31,8 +31,8 @@ impl PgBouncer {
         Self::with_settings(server, pool_size, &[])
     }
 
-    /// Like [`PgBouncer::before`], with settings for `pgbouncer.ini` that follow the others. Other settings have
-    /// PgBouncer's defaults, as in production: after a failed login to the server it waits 15 s (`server_login_retry`).
+    /// Like [`PgBouncer::before`], with additional settings for `pgbouncer.ini`, which override this crate's. All
+    /// others have PgBouncer's defaults: after a failed login to the server it waits 15 s (`server_login_retry`).
     pub fn with_settings(
         server: impl Into<Address>,
         pool_size: u32,
@@ -41,11 +41,11 @@ impl PgBouncer {
         let server: Address = server.into();
         // Called first, because the installation may create the user that servers run as.
         pgbouncer();
-        let folder = Folder::new(Grace::None, &folder::exclusive("lock"));
-        for _ in 0..PORTS {
+        let folder = Folder::new(Grace::None, &folder::lock_exclusively("lock"));
+        for _ in 0..PORT_ATTEMPTS {
             let port = free_port();
             configure(&folder, port, &server, pool_size, settings);
-            if let Some(child) = started(&folder, port) {
+            if let Some(child) = start(&folder, port) {
                 return Self {
                     folder,
                     port,
@@ -89,7 +89,7 @@ impl PgBouncer {
     /// Kills PgBouncer, which loses every connection, and restarts it on the same port and socket.
     pub fn kill_and_restart(&mut self) {
         self.kill();
-        self.child = started(&self.folder, self.port)
+        self.child = start(&self.folder, self.port)
             .unwrap_or_else(|| panic!("PgBouncer does not start again:\n{}", log(&self.folder)));
     }
 
@@ -158,8 +158,8 @@ fn configure(
     folder::write(&folder.path().join("pgbouncer.ini"), &text);
 }
 
-/// Starts PgBouncer; returns its process once it accepts connections, or `None` if it ends before.
-fn started(folder: &Folder, port: u16) -> Option<Child> {
+/// Starts PgBouncer; returns its process once it accepts connections, or `None` if it exits before.
+fn start(folder: &Folder, port: u16) -> Option<Child> {
     let mut child = command(pgbouncer())
         .arg("-q")
         .arg(folder.path().join("pgbouncer.ini"))
@@ -173,7 +173,8 @@ fn started(folder: &Folder, port: u16) -> Option<Child> {
         if child.try_wait().expect("a child process").is_some() {
             return None;
         }
-        // The file appears after the sockets, so another process on this port does not count as a successful start.
+        // PgBouncer writes this file after it opened its sockets, so another process on the port is not mistaken for
+        // it.
         let listens = folder.path().join("pgbouncer.pid").exists();
         if listens && TcpStream::connect(("127.0.0.1", port)).is_ok() {
             return Some(child);

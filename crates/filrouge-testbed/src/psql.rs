@@ -1,4 +1,4 @@
-//! Executes statements through `psql`.
+//! Runs SQL statements through `psql`.
 
 use std::io::Write;
 use std::process::Stdio;
@@ -6,7 +6,7 @@ use std::process::Stdio;
 use crate::binaries::{command, postgres};
 use crate::{Address, Row};
 
-/// Represents NULL in the output; no test uses this text as a value.
+/// What `psql` prints for NULL; no test uses this text as a value.
 const NULL: &str = "\u{2400}null\u{2400}";
 
 /// Runs statements, each in its own transaction unless they begin one; returns the rows of all of them, in order.
@@ -27,8 +27,8 @@ pub(crate) fn sql(address: &Address, database: &str, statements: &str) -> Vec<Ro
         .expect("psql");
     let mut input = child.stdin.take().expect("stdin");
     let out = std::thread::scope(|scope| {
-        // If the connection fails, psql ends without reading its input; its output then explains the failure, not the
-        // broken pipe.
+        // The result of the write is ignored: if the connection fails, psql exits without reading its input, and its
+        // output explains the failure better than a broken pipe.
         scope.spawn(move || input.write_all(statements.as_bytes()));
         child.wait_with_output().expect("psql")
     });
@@ -71,7 +71,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn csv_is_read_as_psql_writes_it() {
+    fn csv_output_of_psql_is_parsed() {
         let some = |text: &str| Some(text.to_owned());
         assert_eq!(
             rows(&format!("1,{NULL},\n\"a,\"\"b\"\"\nc\",\"\"\"\"\n")),

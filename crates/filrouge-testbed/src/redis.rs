@@ -13,15 +13,15 @@ use crate::binaries;
 use crate::folder::{self, Folder, Grace};
 
 /// The number of ports tried before a server is considered unable to start.
-const PORTS: usize = 5;
+const PORT_ATTEMPTS: usize = 5;
 
 /// A Redis server that its test may kill or pause. The server ends when this value is dropped, or when the test process
 /// ends in any way.
 ///
-/// By default it keeps nothing on disk: after a kill it starts empty, unless a dump was saved or `appendonly` is set.
+/// By default it writes nothing to disk: after a kill it starts empty, unless a dump was saved or `appendonly` is set.
 #[derive(Debug)]
 pub struct Redis {
-    // Declared before its folder, so it is dropped first.
+    // Declared before the folder, so that it is dropped first.
     node: Node,
     _folder: Folder,
 }
@@ -33,13 +33,13 @@ impl Redis {
         Self::with_settings(&[])
     }
 
-    /// Like [`Redis::start`], with settings for `redis.conf` that follow the others.
+    /// Like [`Redis::start`], with additional settings of `redis.conf`, which override this crate's.
     #[must_use]
     pub fn with_settings(settings: &[(&str, &str)]) -> Self {
         binaries::redis();
-        let folder = Folder::new(Grace::None, &folder::exclusive("lock"));
+        let folder = Folder::new(Grace::None, &folder::lock_exclusively("lock"));
         let path = folder.path().join("redis");
-        for _ in 0..PORTS {
+        for _ in 0..PORT_ATTEMPTS {
             // Another process may have taken the port.
             let node = Node::new(&path, settings);
             if node.spawn_and_wait() {
@@ -49,7 +49,7 @@ impl Redis {
                 };
             }
         }
-        panic!("Redis does not start");
+        panic!("Redis does not start in {PORT_ATTEMPTS} attempts");
     }
 
     /// `redis://127.0.0.1:PORT`.

@@ -15,9 +15,9 @@ use crate::{Address, Row};
 /// The options that a [`Server`] is started with.
 #[derive(Debug, Clone, Default)]
 pub struct Options {
-    /// Answers a commit after it is on the disk: `fsync` and `full_page_writes` are on.
+    /// Whether a commit is on disk when it is answered: sets `fsync` and `full_page_writes`.
     pub durable: bool,
-    /// Settings of PostgreSQL that follow the others; names and values as in `postgresql.conf`, values without quotes.
+    /// Additional settings of `postgresql.conf`, which override this crate's; values without quotes.
     pub settings: Vec<(String, String)>,
 }
 
@@ -34,7 +34,7 @@ impl Server {
     pub fn start(options: Options) -> Self {
         // Called first, because the installation may create the user that servers run as.
         binaries::postgres();
-        let folder = Folder::new(Grace::None, &folder::exclusive("lock"));
+        let folder = Folder::new(Grace::None, &folder::lock_exclusively("lock"));
         let cluster = Cluster::start(folder, options.durable, &options.settings);
         Self { cluster }
     }
@@ -86,14 +86,14 @@ impl Server {
     /// Makes the server reload its configuration, `pg_hba.conf` and certificates; they apply to connections opened
     /// after this returns.
     pub fn reload(&self) {
-        let read = || self.sql("postgres", "SELECT pg_conf_load_time()");
-        let before = read();
+        let load_time = || self.sql("postgres", "SELECT pg_conf_load_time()");
+        let before = load_time();
         self.sql("postgres", "SELECT pg_reload_conf()");
         let begun = Instant::now();
-        while read() == before {
+        while load_time() == before {
             assert!(
                 begun.elapsed() < Duration::from_secs(60),
-                "the configuration was not reloaded"
+                "the configuration was not reloaded within 60 s"
             );
             std::thread::sleep(Duration::from_millis(5));
         }
@@ -111,7 +111,7 @@ impl Server {
 
     /// Freezes every process of the server (`SIGSTOP`): connections stay open, but nothing answers.
     pub fn pause(&self) {
-        // The postmaster first, so that it starts no more children.
+        // The postmaster is stopped first, so that it starts no more children.
         let postmaster = self.pid();
         signal(postmaster, Signal::STOP);
         for child in children(postmaster) {
@@ -152,22 +152,22 @@ impl Drop for Server {
             return;
         };
         if std::thread::panicking() {
-            let stopped = std::panic::catch_unwind(|| self.end());
+            let stopped = std::panic::catch_unwind(|| self.resume_and_stop());
             drop(stopped);
         } else {
-            self.end();
+            self.resume_and_stop();
         }
     }
 }
 
 impl Server {
-    fn end(&self) {
+    fn resume_and_stop(&self) {
         self.resume();
         self.stop_immediate();
     }
 }
 
-/// Sends `signal`; ignores a process that has ended in the meantime.
+/// Sends a signal; ignores a process that has exited in the meantime.
 fn signal(pid: u32, signal: Signal) {
     let pid = i32::try_from(pid).ok().and_then(Pid::from_raw);
     match kill_process(pid.expect("a process"), signal) {
@@ -176,10 +176,11 @@ fn signal(pid: u32, signal: Signal) {
     }
 }
 
+/// Returns the child processes of `parent`.
 fn children(parent: u32) -> Vec<u32> {
     let parent_of = |pid: u32| -> Option<u32> {
         let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
-        // PID (NAME) STATE PARENT …: the name may contain any characters.
+        // The line is `PID (NAME) STATE PARENT …`, and the name may contain any characters.
         let (_, rest) = stat.rsplit_once(") ")?;
         rest.split(' ').nth(1)?.parse().ok()
     };

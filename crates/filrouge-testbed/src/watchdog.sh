@@ -1,13 +1,15 @@
-# sh -s FOLDER LOCK GRACE Waits until no process holds a lock on FOLDER/users, and then for GRACE seconds in which no
-# process joins (a file FOLDER/end ends this wait); then ends the servers of FOLDER and removes it.
+# sh -s FOLDER LOCK GRACE
+#
+# Ends the servers of FOLDER and removes it, once no process has held a lock on FOLDER/users for GRACE seconds. A file
+# FOLDER/end skips this grace period. LOCK excludes processes that create or join folders.
 folder=$1 lock=$2 grace=$3
 cd /
 trap '' HUP INT
 
-# The process id alone is not enough: the system may have reused it.
+# Whether process $1 runs in the folder: the system may have given its id to another process.
 runs() { [ -n "$1" ] && grep -qaF -- "$folder/" "/proc/$1/cmdline" 2>/dev/null; }
 
-# Opened, never created: the folder may be under removal. The shell exits if it cannot open a file.
+# The file is opened but never created, because the folder may be under removal. The shell exits if it cannot open it.
 while exec 9<"$folder/users"; do
     flock -x 9
     exec 9<&-
@@ -24,14 +26,15 @@ while exec 9<"$folder/users"; do
     flock -n -x 9 && break
     exec 8<&- 9<&-
 done
-# A process that wants to join a folder with a grace period waits during the removal, and then finds it missing.
+# Without a grace period no process can join. With one, the lock is held during the removal: a process that wants to
+# join waits for it, and then finds the folder missing.
 [ "$grace" -gt 0 ] || exec 8<&-
 
 if [ -e "$folder/data/postmaster.pid" ]; then
     pid=$(head -n 1 "$folder/data/postmaster.pid")
     tries=0
     while runs "$pid"; do
-        # A stopped postmaster only reacts to SIGKILL, and its children exit after it.
+        # A stopped postmaster must be continued first. After 15 s it is killed; its children then exit by themselves.
         kill -CONT "$pid"
         if [ "$tries" -lt 150 ]; then kill -QUIT "$pid"; else kill -KILL "$pid"; fi
         sleep 0.1
@@ -43,7 +46,7 @@ if [ -e "$folder/pgbouncer.pid" ]; then
     runs "$pid" && kill -KILL "$pid"
 fi
 if [ -d "$folder/redis" ]; then
-    # Redis processes are identified by their working folder as soon as they exist; none needs a clean shutdown.
+    # A Redis process is identified by its working folder, which it has from its start. It needs no clean shutdown.
     for process in /proc/[0-9]*; do
         case "$(readlink "$process/cwd")" in
             "$folder/redis" | "$folder/redis/"*) kill -KILL "${process#/proc/}" ;;

@@ -1,7 +1,8 @@
-//! The appointments: one note of the store, a JSON object of slots with the calls that hold them, changed by compare-and-set. So
-//! no slot is booked twice, however many instances book at once. A call holds at most one slot: repeating a booking changes
-//! nothing, and booking another slot releases the first. The note also keeps each call's highest fence, so that an instance that
-//! has lost a call can no longer book for it.
+//! The appointments: a note of the store with each booked slot and the call that holds it, changed by compare-and-set.
+//!
+//! No slot is booked twice, however many instances book at once. A call holds at most one slot: repeating a booking
+//! changes nothing, and booking another slot releases the first. The note also has each call's highest fence, so that
+//! an instance that has lost a call can no longer book for it.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -15,7 +16,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::french::day_name;
 
-/// The times of the slots of one day.
+/// The times of a day's slots.
 const TIMES: [Time; 4] = [
     time(9, 0, 0, 0),
     time(10, 30, 0, 0),
@@ -26,9 +27,9 @@ const TIMES: [Time; 4] = [
 const DAYS: i64 = 14;
 /// How many slots are proposed at once.
 const PROPOSED: usize = 3;
-/// How long fences are kept, in microseconds. An instance that was frozen for longer may still book, but releases the slot itself
-/// when its turn is refused.
-const FENCES_KEPT: i64 = 3600 * 1_000_000;
+/// How long fences are kept, in microseconds. An instance that was frozen for longer may still book, but releases the
+/// slot itself when its turn is refused.
+const KEEP_FENCES_MICROS: i64 = 3600 * 1_000_000;
 const MONTHS: [&str; 12] = [
     "janvier",
     "février",
@@ -71,13 +72,13 @@ impl TryFrom<String> for Slot {
 /// The spoken form: `mardi 24 novembre à 9 heures`.
 impl fmt::Display for Slot {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let at = self.0;
+        let start = self.0;
         let (day, month) = (
-            day_name(at.weekday()),
-            MONTHS[usize::from(at.month().unsigned_abs()) - 1],
+            day_name(start.weekday()),
+            MONTHS[usize::from(start.month().unsigned_abs()) - 1],
         );
-        write!(f, "{day} {} {month} à {} heures", at.day(), at.hour())?;
-        match at.minute() {
+        write!(f, "{day} {} {month} à {} heures", start.day(), start.hour())?;
+        match start.minute() {
             0 => Ok(()),
             minute => write!(f, " {minute}"),
         }
@@ -93,7 +94,7 @@ pub(crate) struct Agenda {
     from: Option<Date>,
 }
 
-/// The call that holds a slot.
+/// The call that holds a slot, and the fence under which it was booked.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Holder {
     call: String,
@@ -102,22 +103,22 @@ pub(crate) struct Holder {
 
 type Booked = BTreeMap<Slot, Holder>;
 
-/// A call's newest fence, and when it was first seen, in microseconds.
+/// A call's newest fence, and when the agenda first saw it, in microseconds.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-struct Newest {
+struct NewestFence {
     fence: u64,
     at: i64,
 }
 
 /// The content of the note.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-struct Book {
+struct AgendaNote {
     booked: Booked,
-    fences: BTreeMap<String, Newest>,
+    fences: BTreeMap<String, NewestFence>,
 }
 
-impl Book {
-    /// Checks and records the fence of a writer that books for a call.
+impl AgendaNote {
+    /// Checks the fence of a writer that books for a call, and records it if it is new.
     ///
     /// # Errors
     /// `stale_fence` if another process has held the call since.
@@ -130,9 +131,9 @@ impl Book {
         }
         if newest < fence {
             self.fences
-                .retain(|_, newest| newest.at > now - FENCES_KEPT);
+                .retain(|_, newest| newest.at > now - KEEP_FENCES_MICROS);
             self.fences
-                .insert(call.to_owned(), Newest { fence, at: now });
+                .insert(call.to_owned(), NewestFence { fence, at: now });
         }
         Ok(())
     }
@@ -153,7 +154,7 @@ impl Agenda {
         }
     }
 
-    /// The first free slots for a call, except those in `except`; only on this weekday if one is named.
+    /// The first free slots for a call, except those in `except`; only on this weekday if one is given.
     pub(crate) async fn free(
         &self,
         call: &SessionId,
@@ -172,13 +173,13 @@ impl Agenda {
         let free = TIMES
             .iter()
             .flat_map(|time| days.iter().map(|day| Slot(day.to_datetime(*time))));
-        let others = |slot: &Slot| {
+        let is_taken = |slot: &Slot| {
             booked
                 .get(slot)
                 .is_some_and(|holder| holder.call != call.as_str())
         };
         Ok(free
-            .filter(|slot| !except.contains(slot) && !others(slot))
+            .filter(|slot| !except.contains(slot) && !is_taken(slot))
             .take(PROPOSED)
             .collect())
     }
@@ -194,52 +195,52 @@ impl Agenda {
         slot: Slot,
     ) -> Result<bool, Failure> {
         let now = self.clock.now().as_micros();
-        self.change(|book| {
-            book.check_fence(call, fence, now)?;
+        self.change(|note| {
+            note.check_fence(call, fence, now)?;
             let call = call.as_str();
-            if book.booked.get(&slot).is_some_and(|h| h.call != call) {
+            if note.booked.get(&slot).is_some_and(|h| h.call != call) {
                 return Ok(false);
             }
-            book.booked.retain(|_, holder| holder.call != call);
+            note.booked.retain(|_, holder| holder.call != call);
             let call = call.to_owned();
-            book.booked.insert(slot, Holder { call, fence });
+            note.booked.insert(slot, Holder { call, fence });
             Ok(true)
         })
         .await
     }
 
-    /// Releases the slot that a call has booked, unless it was booked under a newer fence. From now on nothing can be booked
-    /// under an older fence.
+    /// Releases the slot that a call has booked, unless it was booked under a newer fence. Afterwards the call cannot
+    /// book under an older fence.
     ///
     /// # Errors
     /// The ledger's.
     pub(crate) async fn release_slot(&self, call: &SessionId, fence: u64) -> Result<(), Failure> {
         let now = self.clock.now().as_micros();
-        self.change(|book| {
-            let own = |holder: &Holder| holder.call == call.as_str() && holder.fence <= fence;
-            book.booked.retain(|_, holder| !own(holder));
-            // If someone else holds the call under a newer fence, its slot stays.
-            let _newer = book.check_fence(call, fence, now);
+        self.change(|note| {
+            let is_own = |holder: &Holder| holder.call == call.as_str() && holder.fence <= fence;
+            note.booked.retain(|_, holder| !is_own(holder));
+            // A failure means that another process holds the call under a newer fence, whose slot stays.
+            let _newer = note.check_fence(call, fence, now);
             Ok(())
         })
         .await
     }
 
-    /// Changes the agenda by compare-and-set; retries on the new state if someone else has changed it meanwhile.
+    /// Changes the note by compare-and-set; retries on the new state if another process has changed it meanwhile.
     async fn change<R>(
         &self,
-        mut change: impl FnMut(&mut Book) -> Result<R, Failure>,
+        mut change: impl FnMut(&mut AgendaNote) -> Result<R, Failure>,
     ) -> Result<R, Failure> {
         loop {
-            let (mut book, version) = self.read_book().await?;
-            let before = book.clone();
-            let done = change(&mut book)?;
-            if book == before {
-                return Ok(done);
+            let (mut note, version) = self.read_note().await?;
+            let before = note.clone();
+            let result = change(&mut note)?;
+            if note == before {
+                return Ok(result);
             }
-            let value = serde_json::to_vec(&book).map_err(unreadable)?;
+            let value = serde_json::to_vec(&note).map_err(unreadable)?;
             if self.ledger.put_note(&self.note, version, value).await? {
-                return Ok(done);
+                return Ok(result);
             }
         }
     }
@@ -249,16 +250,16 @@ impl Agenda {
     /// # Errors
     /// The ledger's.
     pub(crate) async fn booked(&self) -> Result<Booked, Failure> {
-        Ok(self.read_book().await?.0.booked)
+        Ok(self.read_note().await?.0.booked)
     }
 
     /// The note's content and version.
-    async fn read_book(&self) -> Result<(Book, u64), Failure> {
+    async fn read_note(&self) -> Result<(AgendaNote, u64), Failure> {
         match self.ledger.note(&self.note).await? {
-            None => Ok((Book::default(), 0)),
+            None => Ok((AgendaNote::default(), 0)),
             Some(note) => {
-                let book = serde_json::from_slice(&note.value).map_err(unreadable)?;
-                Ok((book, note.version))
+                let content = serde_json::from_slice(&note.value).map_err(unreadable)?;
+                Ok((content, note.version))
             }
         }
     }
@@ -286,7 +287,7 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn nothing_is_booked_or_released_under_an_older_fence() {
+    async fn an_older_fence_neither_books_nor_releases_a_slot() {
         let (keyring, clock) = (Arc::new(Keyring::single([7; 32])), Arc::new(SystemClock));
         let ledger = MemoryLedger::new(keyring, Arc::new(OsEntropy), clock.clone());
         let tenant = TenantId::new("1").unwrap();
@@ -298,7 +299,7 @@ mod tests {
         let slots = agenda.free(&call, &[], None).await.unwrap();
         assert!(agenda.book(&call, 5, slots[0]).await.unwrap());
         assert!(!agenda.book(&other, 1, slots[0]).await.unwrap());
-        // The present holder of the call releases the slot: the previous holder cannot book it again.
+        // The current holder of the call releases the slot: the previous holder cannot book it again.
         agenda.release_slot(&call, 6).await.unwrap();
         let refused = agenda.book(&call, 5, slots[0]).await.unwrap_err();
         assert_eq!(refused.code, ErrorCode::StaleFence);

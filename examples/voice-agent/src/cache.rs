@@ -1,5 +1,5 @@
-//! This process's copies of its calls. The cache saves replays and decides nothing: its user passes the seq up to which it knows
-//! a call to the store, which answers whether there is more.
+//! This process's copies of its calls. The cache saves replays and is never authoritative: the store is asked with the
+//! cached seq whether it has newer items.
 
 use std::collections::HashMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -10,44 +10,45 @@ use filrouge_types::SessionId;
 
 use crate::fsm::Dialogue;
 
-/// How long an unused copy is kept.
-const KEPT: Duration = Duration::from_secs(15 * 60);
+/// How long an unused copy is kept if the cache is full.
+const KEEP_UNUSED: Duration = Duration::from_secs(15 * 60);
 /// The maximum number of calls in the cache.
 const MAX_CALLS: usize = 10_000;
 
-/// The copy of a call.
+/// A cached call.
 #[derive(Debug, Clone)]
-pub(crate) struct Known {
+pub(crate) struct CachedCall {
     /// The newest seq that `dialogue` includes.
     pub(crate) seq: u64,
     pub(crate) dialogue: Dialogue,
     pub(crate) policy: CheckpointPolicy,
 }
 
+/// The cached calls, each with the time of its last change.
 #[derive(Debug, Default)]
-pub(crate) struct Cache(Mutex<HashMap<SessionId, (Instant, Known)>>);
+pub(crate) struct Cache(Mutex<HashMap<SessionId, (Instant, CachedCall)>>);
 
 impl Cache {
-    pub(crate) fn get(&self, call: &SessionId) -> Option<Known> {
-        self.calls().get(call).map(|(_, known)| known.clone())
+    pub(crate) fn get(&self, call: &SessionId) -> Option<CachedCall> {
+        self.calls().get(call).map(|(_, cached)| cached.clone())
     }
 
-    /// Caches a call; when the cache is full, evicts copies that were unused for long.
-    pub(crate) fn put(&self, call: &SessionId, known: Known) {
+    /// Caches a call. When the cache is full, evicts calls that were unused for long; if none was, caches nothing.
+    pub(crate) fn put(&self, call: &SessionId, cached: CachedCall) {
         let mut calls = self.calls();
         if calls.len() >= MAX_CALLS {
-            calls.retain(|_, (at, _)| at.elapsed() < KEPT);
+            calls.retain(|_, (at, _)| at.elapsed() < KEEP_UNUSED);
         }
         if calls.len() < MAX_CALLS {
-            calls.insert(call.clone(), (Instant::now(), known));
+            calls.insert(call.clone(), (Instant::now(), cached));
         }
     }
 
-    pub(crate) fn forget(&self, call: &SessionId) {
+    pub(crate) fn remove(&self, call: &SessionId) {
         self.calls().remove(call);
     }
 
-    fn calls(&self) -> MutexGuard<'_, HashMap<SessionId, (Instant, Known)>> {
+    fn calls(&self) -> MutexGuard<'_, HashMap<SessionId, (Instant, CachedCall)>> {
         // Every change of the map is a single operation, so a poisoned lock is harmless.
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }

@@ -1,11 +1,11 @@
 //! Handles a call's webhook, from the lease to the spoken answer.
 //!
-//! Enter (the lease, the checkpoint and the tail in one read), step, one turn, and a checkpoint if one is due; the last write
-//! releases the call. This process's copy of a call is used only while the store has nothing newer.
+//! The order: enter (the lease, the checkpoint and the tail in one read), step, one turn, and a checkpoint if one is
+//! due. The last write releases the call. This process's copy of a call is used only while the store has nothing newer.
 
 mod end;
-mod ending;
 mod resume;
+mod shared;
 #[cfg(test)]
 mod tests;
 
@@ -16,13 +16,12 @@ use std::sync::{Arc, Mutex};
 use filrouge_engine::Caller;
 use filrouge_engine::{CheckpointPolicy, Engine, Entered, OnBusy, Resumed, StartTurn, Webhook};
 use filrouge_types::{ErrorCode, Failure, ItemBody, JsonText, RawJson, RequestId, SessionId, Turn};
-
 use serde::Serialize;
 
 use crate::agenda::Agenda;
-use crate::cache::{Cache, Known};
-use crate::config::{Config, Place};
-use crate::fsm::{AgendaAnswer, Ask, Dialogue, Heard, Next};
+use crate::cache::{Cache, CachedCall};
+use crate::config::{Config, DelayPoint};
+use crate::fsm::{AgendaAnswer, AgendaRequest, Dialogue, Heard, Next};
 use crate::replay::agenda_items;
 use crate::store::Opened;
 
@@ -34,11 +33,12 @@ pub(crate) const FILLER: &str = "Un instant, s'il vous plaît.";
 
 /// How many times a webhook is attempted if its lease is lost before anything was written.
 const ATTEMPTS: u32 = 3;
+
 /// The caller's utterance.
 pub(crate) enum Utterance {
-    /// The text, or a tool's call as text.
+    /// The text, or the call of a tool as text.
     Words(String),
-    /// All of the caller's messages so far, including those heard before, which are skipped.
+    /// All of the caller's messages so far; those that were heard before are skipped.
     Messages(Vec<String>),
 }
 
@@ -46,10 +46,10 @@ pub(crate) enum Utterance {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Reply {
     /// Speak this text; the ledger has it up to this seq.
-    Said { text: String, seq: u64 },
+    Speak { text: String, seq: u64 },
     /// The call has already ended.
     Terminated,
-    /// The call cannot continue now: someone else holds it, or the store does not answer.
+    /// The call cannot continue now: another webhook holds it, or the store does not answer.
     Filler,
     /// Nothing to speak: 204.
     Nothing,
@@ -57,7 +57,7 @@ pub(crate) enum Reply {
     Copy,
 }
 
-/// Counters of this instance.
+/// The counters of this instance, shown by `/status`.
 #[derive(Debug, Default, Serialize)]
 pub(crate) struct Counters {
     fillers: AtomicU64,
@@ -72,7 +72,8 @@ pub(crate) struct Counters {
     not_recorded: AtomicU64,
 }
 
-/// A webhook as received. All its attempts hold the call under the same name, so that a retry takes the lease only from itself.
+/// A webhook as received. All its attempts hold the call under the same name, so that a retry takes the lease only from
+/// an earlier attempt.
 struct Delivery<'a> {
     call: &'a SessionId,
     request: &'a RequestId,
@@ -90,10 +91,11 @@ struct Held {
     last_seq: u64,
     /// The state of the newest checkpoint in the store.
     label: Option<Box<str>>,
-    /// Whether the state of the call is unknown.
-    lost: bool,
+    /// Whether the recorded state of the call cannot be read.
+    unreadable: bool,
 }
 
+/// The calls of this instance.
 pub(crate) struct Calls {
     engine: Arc<Engine>,
     agenda: Agenda,
@@ -148,7 +150,7 @@ impl Calls {
                 // The process that took the call over may have answered this same webhook.
                 Err(failure) if lease_was_lost(failure.code) => {
                     self.counters.leases_lost.fetch_add(1, Relaxed);
-                    self.cache.forget(call);
+                    self.cache.remove(call);
                     self.warn(call, "lease", &failure);
                 }
                 Err(failure) if failure.code == ErrorCode::SessionTerminated => {
@@ -163,11 +165,11 @@ impl Calls {
 
     async fn attempt(&self, delivery: &Delivery<'_>) -> Result<Reply, Failure> {
         let Delivery { call, request, .. } = *delivery;
-        let known = self.cache.get(call);
+        let cached = self.cache.get(call);
         let webhook = Webhook {
             session: call.clone(),
             request: request.clone(),
-            resume: self.resume(&delivery.holder, known.as_ref(), true),
+            resume: self.resume_request(&delivery.holder, cached.as_ref(), true),
             on_busy: match self.config.silent_when_busy {
                 true => OnBusy::NoContent,
                 false => OnBusy::Wait(self.config.lease_wait),
@@ -175,39 +177,39 @@ impl Calls {
         };
         let resumed = match self.engine.calls.enter(&self.caller, webhook).await? {
             Entered::Work(resumed) => *resumed,
-            Entered::Answered(turn) => return Ok(answered(&turn)),
+            Entered::Answered(turn) => return Ok(recorded_reply(&turn)),
             Entered::Busy => return Ok(Reply::Nothing),
         };
         let (fence, holder) = (resumed.fence, resumed.holder.clone());
-        let worked = self.work(delivery, resumed, known).await;
-        if worked.is_err() {
+        let result = self.handle(delivery, resumed, cached).await;
+        if result.is_err() {
             // It is unknown how much of the turn was written.
-            self.cache.forget(call);
+            self.cache.remove(call);
         }
-        if !matches!(worked, Ok(Reply::Said { .. })) {
+        if !matches!(result, Ok(Reply::Speak { .. })) {
             self.release(call, &holder, fence).await;
         }
-        worked
+        result
     }
 
     /// Handles a webhook whose call is held.
-    async fn work(
+    async fn handle(
         &self,
         delivery: &Delivery<'_>,
         resumed: Resumed,
-        known: Option<Known>,
+        cached: Option<CachedCall>,
     ) -> Result<Reply, Failure> {
         let Delivery { call, request, .. } = *delivery;
-        let mut held = self.proceed(call, resumed, known).await?;
-        let said = match delivery.utterance {
+        let mut held = self.restore(call, resumed, cached).await?;
+        let text = match delivery.utterance {
             Utterance::Words(words) => words.clone(),
             Utterance::Messages(messages) => held.dialogue.unheard(messages),
         };
         if held.dialogue.state.is_terminal() {
-            self.settle(call, &held).await;
-            let repeats = held.dialogue.was_transcribed(delivery.heard.route, &said);
+            self.save_checkpoint(call, &held).await;
+            let repeats = held.dialogue.was_transcribed(delivery.heard.route, &text);
             return Ok(match repeats {
-                true => held.dialogue.said(held.last_seq),
+                true => held.dialogue.repeat(held.last_seq),
                 false => self.terminated(),
             });
         }
@@ -215,59 +217,60 @@ impl Calls {
             return Ok(Reply::Copy);
         }
         let heard = Heard {
-            said,
+            text,
             ..delivery.heard.clone()
         };
         let before = held.dialogue.clone();
-        self.config.linger(call, Place::Step).await;
-        let (said, items) = self.step(call, &mut held, &heard).await?;
-        self.config.linger(call, Place::Turn).await;
+        self.config.delay_at(call, DelayPoint::Step).await;
+        let (answer, items) = self.step(call, &mut held, &heard).await?;
+        self.config.delay_at(call, DelayPoint::Turn).await;
         held.policy.wrote();
-        let critical = before.proposed != held.dialogue.proposed;
+        let proposed_slots = before.proposed != held.dialogue.proposed;
         let label = held.dialogue.state.as_str();
         let due = held
             .policy
-            .is_due(held.label.as_deref(), Some(label), critical);
+            .is_due(held.label.as_deref(), Some(label), proposed_slots);
         let turn = StartTurn {
-            question_neutral: Some(JsonText::from_plain(&heard.said)),
-            runtime_context: Some(written(&heard)?),
+            question_neutral: Some(JsonText::from_plain(&heard.text)),
+            runtime_context: Some(to_raw_json(&heard)?),
             items,
-            answer_neutral: Some(JsonText::from_plain(&said)),
+            answer_neutral: Some(JsonText::from_plain(&answer)),
             fence: Some(held.fence),
             release: !due,
             ..StartTurn::new(request.clone())
         };
-        let first = before.turns == 0;
-        // Both are written in one commit.
+        let is_first = before.turns == 0;
+        // Concurrently, so that both are written in one commit.
         let (turn, ()) = tokio::join!(
             self.engine.turns.start(&self.caller, call.clone(), turn),
-            self.report_if(first, call, "call_started")
+            self.record_event_if(is_first, call, "call_started")
         );
         let turn = match turn {
             Ok(turn) => turn.value,
             Err(failure) => {
-                self.release_unsaid(call, &held, &failure).await;
+                self.release_unconfirmed_booking(call, &held, &failure)
+                    .await;
                 return Err(failure);
             }
         };
         if turn.replayed {
             // The process that took the call over meanwhile has answered this same webhook.
-            self.cache.forget(call);
-            return Ok(answered(&turn));
+            self.cache.remove(call);
+            return Ok(recorded_reply(&turn));
         }
         held.last_seq = turn.last_seq;
         if due {
-            self.config.linger(call, Place::Checkpoint).await;
-            self.settle(call, &held).await;
+            self.config.delay_at(call, DelayPoint::Checkpoint).await;
+            self.save_checkpoint(call, &held).await;
         }
-        self.remember(call, &held);
-        Ok(Reply::Said {
-            text: said,
+        self.cache_call(call, &held);
+        Ok(Reply::Speak {
+            text: answer,
             seq: held.last_seq,
         })
     }
 
-    /// One step of the dialogue: returns the answer, and the items that record the agenda's part.
+    /// Runs one step of the dialogue; returns the answer, and the items that record the requests to the agenda.
     async fn step(
         &self,
         call: &SessionId,
@@ -275,19 +278,19 @@ impl Calls {
         heard: &Heard,
     ) -> Result<(String, Vec<ItemBody>), Failure> {
         let mut items = Vec::new();
-        let mut next = match held.lost {
+        let mut next = match held.unreadable {
             true => held.dialogue.transfer("unknown_state"),
             false => held.dialogue.hear(heard),
         };
         loop {
-            let ask = match next {
-                Next::Say(said) => return Ok((said, items)),
-                Next::Ask(ask) => ask,
+            let request = match next {
+                Next::Say(answer) => return Ok((answer, items)),
+                Next::AskAgenda(request) => request,
             };
-            let answer = self.ask_agenda(call, held.fence, &ask).await?;
-            let pair = agenda_items(items.len() / 2 + 1, &ask, &answer);
+            let answer = self.ask_agenda(call, held.fence, &request).await?;
+            let pair = agenda_items(items.len() / 2 + 1, &request, &answer);
             items.extend(pair.map(|(role, channel, parts)| ItemBody::new(role, channel, parts)));
-            next = held.dialogue.agenda_answered(&ask, answer);
+            next = held.dialogue.agenda_answered(&request, answer);
         }
     }
 
@@ -295,17 +298,17 @@ impl Calls {
         &self,
         call: &SessionId,
         fence: u64,
-        ask: &Ask,
+        request: &AgendaRequest,
     ) -> Result<AgendaAnswer, Failure> {
-        let answer = match ask {
-            Ask::Free { except, day } => {
+        let answer = match request {
+            AgendaRequest::Free { except, day } => {
                 let day = day.and_then(crate::french::day_named);
                 self.agenda
                     .free(call, except, day)
                     .await
                     .map(AgendaAnswer::Free)
             }
-            Ask::Book { slot } => match self.agenda.book(call, fence, *slot).await {
+            AgendaRequest::Book { slot } => match self.agenda.book(call, fence, *slot).await {
                 Ok(true) => Ok(AgendaAnswer::Booked),
                 Ok(false) => Ok(AgendaAnswer::Taken),
                 Err(failure) => Err(failure),
@@ -323,17 +326,17 @@ impl Calls {
 }
 
 impl Dialogue {
-    /// A reply that repeats the last utterance.
-    fn said(&self, seq: u64) -> Reply {
+    /// A reply that repeats the last answer.
+    fn repeat(&self, seq: u64) -> Reply {
         let text = self.last_utterance.clone();
-        Reply::Said { text, seq }
+        Reply::Speak { text, seq }
     }
 }
 
-/// The reply with a turn's recorded answer.
-fn answered(turn: &Turn) -> Reply {
+/// The reply with the recorded answer of a turn.
+fn recorded_reply(turn: &Turn) -> Reply {
     let text = turn.answer_neutral.as_ref().map(JsonText::to_plain);
-    Reply::Said {
+    Reply::Speak {
         text: text.unwrap_or_default(),
         seq: turn.last_seq,
     }
@@ -347,6 +350,6 @@ const fn lease_was_lost(code: ErrorCode) -> bool {
     )
 }
 
-fn written<T: Serialize>(value: &T) -> Result<RawJson, Failure> {
+fn to_raw_json<T: Serialize>(value: &T) -> Result<RawJson, Failure> {
     RawJson::write(value).map_err(|e| Failure::new(ErrorCode::Internal, e.to_string()))
 }

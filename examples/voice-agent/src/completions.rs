@@ -2,6 +2,7 @@
 
 use serde_json::{Value, json};
 
+/// The event of one chunk.
 fn chunk(model: &str, id: &str, delta: Value, finish: Option<&str>) -> String {
     let choice = json!({ "index": 0, "delta": delta, "finish_reason": finish });
     let chunk =
@@ -9,8 +10,8 @@ fn chunk(model: &str, id: &str, delta: Value, finish: Option<&str>) -> String {
     format!("data: {chunk}\n\n")
 }
 
-/// The events of an answer, sentence by sentence, so that speech can begin with the first one. The answer is complete before its
-/// first word is spoken, because only recorded text is spoken.
+/// The events of an answer, sentence by sentence, so that speech can begin with the first one. The answer is complete
+/// before its first word is spoken, because only recorded text is spoken.
 pub(crate) fn stream(model: &str, id: &str, text: &str) -> String {
     let mut events = chunk(
         model,

@@ -19,10 +19,10 @@ pub(crate) enum Store {
     Postgres(String),
 }
 
-/// A place in the handling of a webhook, while its call is held.
+/// A point in the handling of a webhook, while its call is held.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Place {
-    /// Before the first step.
+pub(crate) enum DelayPoint {
+    /// Before the step of the dialogue.
     Step,
     /// Before the turn is written; the agenda is already changed.
     Turn,
@@ -30,6 +30,7 @@ pub(crate) enum Place {
     Checkpoint,
 }
 
+/// The settings of one instance.
 #[derive(Debug, Clone)]
 pub(crate) struct Config {
     pub(crate) listen: SocketAddr,
@@ -40,18 +41,19 @@ pub(crate) struct Config {
     pub(crate) state_dir: PathBuf,
     pub(crate) instance: String,
     pub(crate) tenant: TenantId,
-    /// How long an instance may be silent while it holds a call.
+    /// How long an instance may hold a call without a write.
     pub(crate) lease_ttl: Duration,
-    /// How long a webhook waits for another one of the same call.
+    /// How long a webhook waits for another webhook of the same call.
     pub(crate) lease_wait: Duration,
     /// Whether a webhook that waited in vain is answered with 204 instead of a phrase.
     pub(crate) silent_when_busy: bool,
     /// The first day of the agenda; `None`: tomorrow.
     pub(crate) agenda_from: Option<Date>,
-    /// For tests: where handling is delayed, and for how long.
-    pub(crate) delay: Option<(Place, Duration)>,
+    /// For tests: the point at which handling is delayed, and the duration.
+    pub(crate) delay: Option<(DelayPoint, Duration)>,
 }
 
+/// The value of an environment variable, unless it is empty.
 fn variable(name: &str) -> Option<String> {
     std::env::var(name).ok().filter(|value| !value.is_empty())
 }
@@ -75,27 +77,27 @@ fn flag(name: &str, default: bool) -> anyhow::Result<bool> {
 }
 
 /// A delay such as `turn:3000`.
-fn delay_of(text: &str) -> anyhow::Result<(Place, Duration)> {
-    let (place, ms) = text
+fn parse_delay(text: &str) -> anyhow::Result<(DelayPoint, Duration)> {
+    let (point, ms) = text
         .split_once(':')
-        .context("HANDLE_DELAY: a place and milliseconds")?;
-    let place = match place {
-        "step" => Place::Step,
-        "turn" => Place::Turn,
-        "checkpoint" => Place::Checkpoint,
-        other => bail!("HANDLE_DELAY={other}: step, turn or checkpoint"),
+        .context("HANDLE_DELAY: expected a point and milliseconds, such as turn:3000")?;
+    let point = match point {
+        "step" => DelayPoint::Step,
+        "turn" => DelayPoint::Turn,
+        "checkpoint" => DelayPoint::Checkpoint,
+        other => bail!("HANDLE_DELAY={other}: expected step, turn or checkpoint"),
     };
     Ok((
-        place,
+        point,
         Duration::from_millis(ms.parse().context("HANDLE_DELAY")?),
     ))
 }
 
 impl Config {
-    /// Waits if the settings configure a delay at this place, and logs that it does.
-    pub(crate) async fn linger(&self, call: &SessionId, at: Place) {
-        if let Some((_, delay)) = self.delay.filter(|(place, _)| *place == at) {
-            tracing::info!(call_id = %call, place = ?at, "[DELAYED]");
+    /// Waits if the settings configure a delay at this point, and logs it.
+    pub(crate) async fn delay_at(&self, call: &SessionId, point: DelayPoint) {
+        if let Some((_, delay)) = self.delay.filter(|(at, _)| *at == point) {
+            tracing::info!(call_id = %call, place = ?point, "[DELAYED]");
             tokio::time::sleep(delay).await;
         }
     }
@@ -121,7 +123,7 @@ impl Config {
         let silent_when_busy = match variable("ON_BUSY").as_deref() {
             None | Some("filler") => false,
             Some("204") => true,
-            Some(other) => bail!("ON_BUSY={other}: filler or 204"),
+            Some(other) => bail!("ON_BUSY={other}: expected filler or 204"),
         };
         let agenda_from = variable("AGENDA_FROM").map(|day| day.parse().context("AGENDA_FROM"));
         Ok(Self {
@@ -137,7 +139,7 @@ impl Config {
             silent_when_busy,
             agenda_from: agenda_from.transpose()?,
             delay: variable("HANDLE_DELAY")
-                .map(|delay| delay_of(&delay))
+                .map(|delay| parse_delay(&delay))
                 .transpose()?,
         })
     }

@@ -1,4 +1,4 @@
-//! Understands callers' utterances as far as an appointment needs it, by words and spellings alone: no model.
+//! Interprets callers' utterances about appointments by their words alone, without a model.
 
 mod choice;
 
@@ -13,7 +13,7 @@ pub(crate) struct Understood {
     pub(crate) no: bool,
     /// Whether it contains a no, even next to a yes.
     pub(crate) negated: bool,
-    /// Its relation to proposed slots.
+    /// The choice among proposed slots.
     pub(crate) choice: Choice,
     /// A telephone number: a plus and digits.
     pub(crate) phone: Option<String>,
@@ -21,6 +21,7 @@ pub(crate) struct Understood {
     pub(crate) human: bool,
 }
 
+/// Words for yes. This and all other lists are in lower case without accents.
 const YES: &[&str] = &[
     "oui",
     "ouais",
@@ -55,7 +56,7 @@ const DAYS: &[(&str, Weekday)] = &[
     ("dimanche", Weekday::Sunday),
 ];
 
-/// Understands an utterance. If it contains both yes and no, neither counts.
+/// Interprets an utterance. If it contains both yes and no, neither counts.
 pub(crate) fn understand(text: &str) -> Understood {
     let words = words(text);
     let has = |list: &[&str]| words.iter().any(|word| list.contains(&word.as_str()));
@@ -72,19 +73,19 @@ pub(crate) fn understand(text: &str) -> Understood {
 
 /// Whether the words contain a refusal; « pas de souci » and « pourquoi pas » are none.
 fn has_no(words: &[String]) -> bool {
-    let at = |place: Option<usize>| place.and_then(|at| words.get(at)).map(String::as_str);
-    words.iter().enumerate().any(|(place, word)| {
+    let word_at = |at: Option<usize>| at.and_then(|at| words.get(at)).map(String::as_str);
+    words.iter().enumerate().any(|(at, word)| {
         let is_polite = word == "pas"
-            && (at(place.checked_sub(1)) == Some("pourquoi")
-                || matches!(at(Some(place + 2)), Some("souci" | "soucis" | "probleme")));
+            && (word_at(at.checked_sub(1)) == Some("pourquoi")
+                || matches!(word_at(Some(at + 2)), Some("souci" | "soucis" | "probleme")));
         NO.contains(&word.as_str()) && !is_polite
     })
 }
 
 /// The ordinal that a word names, from 1. « un », which is also an article, names none.
 fn number_of(word: &str) -> Option<usize> {
-    let place = NUMBERS.iter().position(|names| names.contains(&word));
-    place.map(|place| place + 1)
+    let at = NUMBERS.iter().position(|names| names.contains(&word));
+    at.map(|at| at + 1)
 }
 
 fn day_of(word: &str) -> Option<Weekday> {
@@ -109,7 +110,7 @@ pub(crate) fn day_name(day: Weekday) -> &'static str {
     found.map_or("", |(name, _)| name)
 }
 
-/// The day of the week of a French name.
+/// The first day of the week that a text names in French.
 pub(crate) fn day_named(name: &str) -> Option<Weekday> {
     words(name).iter().find_map(|word| day_of(word))
 }
@@ -141,12 +142,14 @@ pub(crate) fn name(text: &str) -> Option<String> {
     (1..=4).contains(&rest.len()).then(|| rest.join(" "))
 }
 
+/// The word with an upper-case first letter.
 fn capitalized(word: &str) -> String {
     let mut chars = word.chars();
     let first = chars.next().into_iter().flat_map(char::to_uppercase);
     first.chain(chars).collect()
 }
 
+/// The words of a text, in lower case without accents.
 fn words(text: &str) -> Vec<String> {
     plain(text)
         .split(|c: char| !c.is_alphanumeric())
@@ -155,7 +158,7 @@ fn words(text: &str) -> Vec<String> {
         .collect()
 }
 
-/// Lower case without accents.
+/// The text in lower case without accents.
 fn plain(text: &str) -> String {
     let bare = |c: char| match c {
         'à' | 'â' => 'a',

@@ -1,7 +1,7 @@
 //! The dialogue: START → QUALIF → SLOTS → WAIT_CONFIRM → CONFIRMED | TRANSFERRED.
 //!
-//! A step depends only on the dialogue, the utterance and the agenda's answers; the latter two are recorded. So replaying the
-//! items after a checkpoint through the same steps restores the dialogue.
+//! A step depends only on the dialogue, the utterance and the agenda's answers; the ledger records the latter two. So
+//! replaying the items after a checkpoint through the same steps restores the dialogue.
 
 mod choosing;
 mod state;
@@ -16,10 +16,10 @@ use crate::french::{self, Choice, Understood, understand};
 
 pub(crate) use state::{State, TERMINAL};
 
-/// The limit of consecutive utterances that are not understood; then a human being takes over.
-const RETRIES: u32 = 3;
-/// The limit of failures of the agenda; then a human being takes over.
-const AGENDA_FAILURES: u32 = 20;
+/// The number of consecutive utterances that are not understood after which a human being takes over.
+const MAX_RETRIES: u32 = 3;
+/// The number of failures of the agenda after which a human being takes over.
+const MAX_AGENDA_FAILURES: u32 = 20;
 
 const WELCOME: &str = "Bonjour, cabinet du docteur Martin. Notre échange est conservé pour préparer votre rendez-vous : êtes-vous d'accord ?";
 const NAME: &str = "À quel nom dois-je prendre le rendez-vous ?";
@@ -40,7 +40,7 @@ pub(crate) enum Route {
     Tool,
 }
 
-/// A model's request by a tool.
+/// A tool call of a model.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "name", content = "parameters", rename_all = "snake_case")]
 pub(crate) enum Tool {
@@ -60,11 +60,12 @@ pub(crate) enum Tool {
     Transfer {},
 }
 
-/// The content of a webhook: recorded as the turn's question, with all members but `said` as its metadata.
+/// The content of a webhook. The turn records `text` as its question, and the other members as metadata of the
+/// question.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Heard {
     #[serde(skip)]
-    pub(crate) said: String,
+    pub(crate) text: String,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) tool: Option<Tool>,
     /// The caller's own number.
@@ -79,7 +80,7 @@ pub(crate) struct Heard {
 /// A request to the agenda.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(tag = "name", content = "args", rename_all = "snake_case")]
-pub(crate) enum Ask {
+pub(crate) enum AgendaRequest {
     Free {
         except: Vec<Slot>,
         day: Option<&'static str>,
@@ -96,18 +97,18 @@ pub(crate) enum AgendaAnswer {
     Free(Vec<Slot>),
     Booked,
     Taken,
-    /// It did not answer.
+    /// The agenda did not answer.
     Unreachable,
 }
 
-/// The next action of a step.
+/// What a step does next.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Next {
     Say(String),
-    Ask(Ask),
+    AskAgenda(AgendaRequest),
 }
 
-/// The entire state of a call, which its checkpoints store.
+/// The complete state of a call, which its checkpoints store.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub(crate) struct Dialogue {
     pub(crate) state: State,
@@ -127,7 +128,7 @@ pub(crate) struct Dialogue {
     not_understood: u32,
     agenda_failures: u32,
     pub(crate) turns: u64,
-    /// How many of the caller's messages were heard.
+    /// The number of the caller's messages that were heard.
     pub(crate) heard: usize,
     route: Option<Route>,
     /// The last utterance, if it was a transcript and no completion has arrived since.
@@ -138,19 +139,20 @@ pub(crate) struct Dialogue {
 }
 
 impl Dialogue {
-    /// Whether this copies an utterance that also arrives as a completion. Completions win, because only they are spoken.
+    /// Whether an utterance on this route only copies one that also arrives as a completion. Completions win, because
+    /// only they are spoken.
     pub(crate) fn is_copy(&self, route: Route) -> bool {
         route == Route::Transcript && self.route == Some(Route::Completions)
     }
 
     /// Whether a completion's words were just heard as a transcript: it then gets the same answer.
-    pub(crate) fn was_transcribed(&self, route: Route, said: &str) -> bool {
+    pub(crate) fn was_transcribed(&self, route: Route, text: &str) -> bool {
         let transcript = self.last_transcript.as_deref();
-        route == Route::Completions && transcript.is_some_and(|t| french::same_words(t, said))
+        route == Route::Completions && transcript.is_some_and(|t| french::same_words(t, text))
     }
 
-    /// The words of the caller's messages that were not heard yet, including those said over a filler. When completions arrive
-    /// for the first time, the words up to the newest transcript count as heard.
+    /// The words of the caller's messages that were not heard yet, including messages during a filler. When completions
+    /// arrive for the first time, the words up to the newest transcript count as heard.
     pub(crate) fn unheard(&self, messages: &[String]) -> String {
         if let Some(transcript) = &self.last_transcript {
             if french::ends_with(&messages.join(" "), transcript) {
@@ -170,13 +172,13 @@ impl Dialogue {
     pub(crate) fn hear(&mut self, heard: &Heard) -> Next {
         self.turns += 1;
         self.heard = self.heard.max(heard.messages);
-        let repeats = self.was_transcribed(heard.route, &heard.said);
+        let repeats = self.was_transcribed(heard.route, &heard.text);
         match heard.route {
             Route::Tool => {}
             Route::Completions => (self.route, self.last_transcript) = (Some(heard.route), None),
             Route::Transcript => {
                 self.route.get_or_insert(heard.route);
-                self.last_transcript = Some(heard.said.clone());
+                self.last_transcript = Some(heard.text.clone());
             }
         }
         if repeats {
@@ -187,12 +189,12 @@ impl Dialogue {
         }
         match &heard.tool {
             Some(tool) => self.hear_tool(tool),
-            None => self.hear_words(&heard.said),
+            None => self.hear_words(&heard.text),
         }
     }
 
-    fn hear_words(&mut self, said: &str) -> Next {
-        let understood = understand(said);
+    fn hear_words(&mut self, text: &str) -> Next {
+        let understood = understand(text);
         if understood.human {
             return self.transfer("caller_asked");
         }
@@ -201,8 +203,8 @@ impl Dialogue {
                 self.state = State::Qualif;
                 self.say(WELCOME)
             }
-            State::Qualif => self.qualify(said, &understood),
-            State::Slots => self.ask_free(understood.choice.day),
+            State::Qualif => self.qualify(text, &understood),
+            State::Slots => self.request_slots(understood.choice.day),
             State::WaitConfirm => self.choose(&understood),
             State::Confirmed | State::Transferred => self.say(HUMAN),
         }
@@ -216,16 +218,16 @@ impl Dialogue {
                 phone,
                 day,
             } => {
-                for (field, given) in [(&mut self.name, name), (&mut self.reason, reason)] {
-                    if given.is_some() {
-                        field.clone_from(given);
+                for (field, value) in [(&mut self.name, name), (&mut self.reason, reason)] {
+                    if value.is_some() {
+                        field.clone_from(value);
                     }
                 }
                 let phone = phone.as_deref().and_then(french::phone);
                 self.contact = phone
                     .or(self.contact.take())
                     .or_else(|| self.caller.clone());
-                self.ask_free(day.as_deref().and_then(french::day_named))
+                self.request_slots(day.as_deref().and_then(french::day_named))
             }
             Tool::BookSlot { choice } => self.choose(&Understood {
                 choice: Choice {
@@ -239,7 +241,7 @@ impl Dialogue {
     }
 
     /// Processes the answer to the open question: consent, name, reason or number.
-    fn qualify(&mut self, said: &str, understood: &Understood) -> Next {
+    fn qualify(&mut self, text: &str, understood: &Understood) -> Next {
         if self.consent.is_none() {
             match (understood.yes, understood.no) {
                 (true, _) => self.consent = Some(true),
@@ -250,12 +252,12 @@ impl Dialogue {
                 _ => return self.not_understood(),
             }
         } else if self.name.is_none() {
-            match french::name(said) {
+            match french::name(text) {
                 Some(name) => self.name = Some(name),
                 None => return self.not_understood(),
             }
         } else if self.reason.is_none() {
-            match said.trim() {
+            match text.trim() {
                 "" => return self.not_understood(),
                 reason => self.reason = Some(reason.to_owned()),
             }
@@ -272,7 +274,7 @@ impl Dialogue {
         }
         self.retries = 0;
         match self.contact {
-            Some(_) => self.ask_free(None),
+            Some(_) => self.request_slots(None),
             None => self.say(self.question()),
         }
     }
@@ -306,55 +308,63 @@ impl Dialogue {
         )
     }
 
-    fn ask_free(&mut self, day: Option<Weekday>) -> Next {
+    /// Requests free slots from the agenda.
+    fn request_slots(&mut self, day: Option<Weekday>) -> Next {
         self.state = State::Slots;
-        Next::Ask(Ask::Free {
+        Next::AskAgenda(AgendaRequest::Free {
             except: self.rejected.clone(),
             day: day.map(french::day_name),
         })
     }
 
     /// Processes the agenda's answer.
-    pub(crate) fn agenda_answered(&mut self, ask: &Ask, reported: AgendaAnswer) -> Next {
-        match (ask, reported) {
-            (Ask::Free { day: Some(_), .. }, AgendaAnswer::Free(slots)) if slots.is_empty() => {
-                self.ask_free(None)
+    pub(crate) fn agenda_answered(
+        &mut self,
+        request: &AgendaRequest,
+        answer: AgendaAnswer,
+    ) -> Next {
+        match (request, answer) {
+            (AgendaRequest::Free { day: Some(_), .. }, AgendaAnswer::Free(slots))
+                if slots.is_empty() =>
+            {
+                self.request_slots(None)
             }
-            (Ask::Free { .. }, AgendaAnswer::Free(slots)) if slots.is_empty() => {
+            (AgendaRequest::Free { .. }, AgendaAnswer::Free(slots)) if slots.is_empty() => {
                 self.transfer("no_slot")
             }
-            (Ask::Free { .. }, AgendaAnswer::Free(slots)) => {
+            (AgendaRequest::Free { .. }, AgendaAnswer::Free(slots)) => {
                 (self.proposed, self.state) = (slots, State::WaitConfirm);
-                let lost = self
+                let prefix = self
                     .chosen
                     .take()
                     .map_or("", |_| "Ce créneau vient d'être pris. ");
-                self.say(format!("{lost}{}", self.proposal()))
+                self.say(format!("{prefix}{}", self.proposal()))
             }
-            (Ask::Book { slot }, AgendaAnswer::Booked) => {
+            (AgendaRequest::Book { slot }, AgendaAnswer::Booked) => {
                 self.state = State::Confirmed;
                 let name = self.name.as_deref().unwrap_or_default();
                 self.say(format!("C'est confirmé, {name} : {slot}. À bientôt !"))
             }
-            (Ask::Book { slot }, AgendaAnswer::Taken) => {
+            (AgendaRequest::Book { slot }, AgendaAnswer::Taken) => {
                 self.rejected.push(*slot);
-                self.ask_free(None)
+                self.request_slots(None)
             }
             _ => {
                 self.agenda_failures += 1;
                 match self.agenda_failures {
-                    AGENDA_FAILURES.. => self.transfer("agenda_unreachable"),
+                    MAX_AGENDA_FAILURES.. => self.transfer("agenda_unreachable"),
                     _ => self.say(AGENDA_SILENT),
                 }
             }
         }
     }
 
+    /// Repeats the open question, or hands the call over after too many retries.
     fn not_understood(&mut self) -> Next {
         self.retries += 1;
         self.not_understood += 1;
         match self.retries {
-            RETRIES.. => self.transfer("not_understood"),
+            MAX_RETRIES.. => self.transfer("not_understood"),
             _ => self.say(format!("Pardon, je n'ai pas compris. {}", self.question())),
         }
     }
@@ -366,6 +376,7 @@ impl Dialogue {
         self.say(HUMAN)
     }
 
+    /// Speaks a text, and remembers it.
     fn say(&mut self, text: impl Into<String>) -> Next {
         self.last_utterance = text.into();
         Next::Say(self.last_utterance.clone())

@@ -38,14 +38,14 @@ fn json_answer(status: u16, body: &Value) -> Answer {
     answer(status, "application/json", body.to_string())
 }
 
-/// Runs a webhook to its end, even if its sender stops waiting for the answer.
-async fn finished(webhook: impl Future<Output = Answer> + Send + 'static) -> Answer {
+/// Runs a webhook to its end, even if its sender disconnects.
+async fn run_to_end(webhook: impl Future<Output = Answer> + Send + 'static) -> Answer {
     let done = tokio::spawn(webhook).await;
     done.unwrap_or_else(|_| json_answer(500, &json!({ "error": "the webhook failed" })))
 }
 
 async fn server_message(State(calls): State<Arc<Calls>>, body: Bytes) -> Answer {
-    finished(async move {
+    run_to_end(async move {
         match vapi::server_message(&calls, &body).await {
             (status, Some(body)) => json_answer(status, &body),
             (status, None) => answer(status, "application/json", Body::empty()),
@@ -61,7 +61,7 @@ async fn chat(State(calls): State<Arc<Calls>>, headers: HeaderMap, body: Bytes) 
     };
     let id = headers.get("x-call-id").and_then(|id| id.to_str().ok());
     let id = id.map(str::to_owned);
-    finished(async move { completion(&calls, &request, id.as_deref()).await }).await
+    run_to_end(async move { completion(&calls, &request, id.as_deref()).await }).await
 }
 
 async fn completion(calls: &Calls, request: &vapi::ChatRequest, id: Option<&str>) -> Answer {
@@ -73,7 +73,7 @@ async fn completion(calls: &Calls, request: &vapi::ChatRequest, id: Option<&str>
     };
     let model = request.model.as_deref().unwrap_or("voice-agent");
     let id = match &reply {
-        Reply::Said { seq, .. } => format!("chatcmpl-{seq}"),
+        Reply::Speak { seq, .. } => format!("chatcmpl-{seq}"),
         _ => "chatcmpl-0".to_owned(),
     };
     match request.stream {
@@ -90,16 +90,16 @@ async fn call(State(calls): State<Arc<Calls>>, Path(id): Path<String>) -> Answer
     let Ok(id) = SessionId::new(id) else {
         return json_answer(404, &json!({ "error": "no such call" }));
     };
-    reported(calls.inspect(&id).await)
+    json_result(calls.inspect(&id).await)
 }
 
 async fn agenda(State(calls): State<Arc<Calls>>) -> Answer {
-    reported(calls.agenda().await)
+    json_result(calls.agenda().await)
 }
 
-fn reported(reported: Result<Value, filrouge_types::Failure>) -> Answer {
-    match reported {
-        Ok(reported) => json_answer(200, &reported),
+fn json_result(result: Result<Value, filrouge_types::Failure>) -> Answer {
+    match result {
+        Ok(value) => json_answer(200, &value),
         Err(failure) => json_answer(
             failure.code.status(),
             &json!({ "error": failure.to_string() }),
@@ -108,6 +108,6 @@ fn reported(reported: Result<Value, filrouge_types::Failure>) -> Answer {
 }
 
 async fn status(State(calls): State<Arc<Calls>>) -> Answer {
-    let reported = json!({ "instance": calls.config().instance, "counters": calls.counters(), "spool": calls.spool() });
-    json_answer(200, &reported)
+    let status = json!({ "instance": calls.config().instance, "counters": calls.counters(), "spool": calls.spool() });
+    json_answer(200, &status)
 }

@@ -4,9 +4,9 @@ use filrouge_types::{Channel, Item, RawJson, Role, Variant};
 use serde::Deserialize;
 use serde_json::json;
 
-use crate::fsm::{AgendaAnswer, Ask, Dialogue, Heard, Next};
+use crate::fsm::{AgendaAnswer, AgendaRequest, Dialogue, Heard, Next};
 
-/// The agenda's name in the ledger.
+/// The agenda as a tool, in the ledger.
 const AGENDA: &str = "agenda";
 
 /// A part of an item: the text of a question or an answer, or the agenda's result.
@@ -21,12 +21,13 @@ struct Part {
 /// A request to the agenda and its answer, as two items of a turn.
 pub(crate) fn agenda_items(
     number: usize,
-    ask: &Ask,
-    reported: &AgendaAnswer,
+    request: &AgendaRequest,
+    answer: &AgendaAnswer,
 ) -> [(Role, Channel, RawJson); 2] {
     let call_id = format!("{AGENDA}-{number}");
-    let call = json!([{ "type": "tool_call", "call_id": call_id, "name": AGENDA, "args": ask }]);
-    let result = json!([{ "type": "tool_result", "call_id": call_id, "result": reported }]);
+    let call =
+        json!([{ "type": "tool_call", "call_id": call_id, "name": AGENDA, "args": request }]);
+    let result = json!([{ "type": "tool_result", "call_id": call_id, "result": answer }]);
     [
         (
             Role::Assistant,
@@ -45,42 +46,44 @@ pub(crate) fn agenda_items(
 #[derive(Default)]
 struct RecordedTurn {
     heard: Option<Heard>,
-    reported: Vec<AgendaAnswer>,
+    agenda_answers: Vec<AgendaAnswer>,
     answer: Option<String>,
 }
 
 /// The result of a replay.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct Replayed {
-    /// How many turns were replayed.
+    /// The number of replayed turns.
     pub(crate) turns: u64,
-    /// The number of replayed turns whose answer differs today; the caller heard the one in the ledger.
+    /// The number of replayed turns with another answer than the ledger has; the caller heard the one in the ledger.
     pub(crate) differing: u64,
 }
 
-/// Replays items through the dialogue, oldest first; `None` if they cannot be read. Turns without an answer are skipped: the
-/// caller heard none.
+/// Replays items through the dialogue, oldest first; `None` if they cannot be read. Turns without an answer are
+/// skipped: the caller heard none.
 pub(crate) fn replay(dialogue: &mut Dialogue, items: &[Item]) -> Option<Replayed> {
     let mut replayed = Replayed::default();
     for turn in items.chunk_by(|a, b| a.turn_id == b.turn_id) {
         let RecordedTurn {
             heard,
-            reported,
+            agenda_answers,
             answer: Some(answer),
-        } = turn_of(turn)?
+        } = read_turn(turn)?
         else {
             continue;
         };
-        let mut reported = reported.into_iter();
+        let mut agenda_answers = agenda_answers.into_iter();
         let mut next = dialogue.hear(&heard?);
-        let said = loop {
+        let replayed_answer = loop {
             match next {
-                Next::Say(said) => break said,
-                Next::Ask(ask) => next = dialogue.agenda_answered(&ask, reported.next()?),
+                Next::Say(text) => break text,
+                Next::AskAgenda(request) => {
+                    next = dialogue.agenda_answered(&request, agenda_answers.next()?);
+                }
             }
         };
         replayed.turns += 1;
-        if said != answer {
+        if replayed_answer != answer {
             replayed.differing += 1;
             dialogue.last_utterance = answer;
         }
@@ -88,7 +91,8 @@ pub(crate) fn replay(dialogue: &mut Dialogue, items: &[Item]) -> Option<Replayed
     Some(replayed)
 }
 
-fn turn_of(items: &[Item]) -> Option<RecordedTurn> {
+/// Reads one turn from its items.
+fn read_turn(items: &[Item]) -> Option<RecordedTurn> {
     let mut turn = RecordedTurn::default();
     for item in items
         .iter()
@@ -98,18 +102,18 @@ fn turn_of(items: &[Item]) -> Option<RecordedTurn> {
             Channel::Question => {
                 let mut heard: Heard =
                     serde_json::from_str(item.body.metadata.as_ref()?.as_str()).ok()?;
-                heard.said = part(item)?.text;
+                heard.text = first_part(item)?.text;
                 turn.heard = Some(heard);
             }
-            Channel::ToolResult => turn.reported.push(part(item)?.result?),
-            Channel::Final => turn.answer = Some(part(item)?.text),
+            Channel::ToolResult => turn.agenda_answers.push(first_part(item)?.result?),
+            Channel::Final => turn.answer = Some(first_part(item)?.text),
             _ => {}
         }
     }
     Some(turn)
 }
 
-fn part(item: &Item) -> Option<Part> {
+fn first_part(item: &Item) -> Option<Part> {
     let parts: Vec<Part> = serde_json::from_str(item.body.parts.as_str()).ok()?;
     parts.into_iter().next()
 }

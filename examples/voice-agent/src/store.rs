@@ -15,15 +15,15 @@ use filrouge_types::{Clock, SystemClock};
 use crate::config::{Config, Store};
 use crate::fsm::TERMINAL;
 
-/// The longest wait for a database: a webhook has little more time than this for its answer.
-const PATIENCE: Duration = Duration::from_secs(2);
+/// The time limit of the database: a webhook has little more time than this for its answer.
+const TIMEOUT: Duration = Duration::from_secs(2);
 
 /// An open store.
 pub(crate) struct Opened {
     pub(crate) engine: Arc<Engine>,
     pub(crate) ledger: Arc<dyn Ledger>,
     pub(crate) clock: Arc<dyn Clock>,
-    /// Anchors the store's newest state until it is dropped.
+    /// Keeps the anchor up to date until it is dropped.
     pub(crate) keeper: Option<AnchorKeeper>,
 }
 
@@ -33,17 +33,19 @@ pub(crate) struct Opened {
 /// If it cannot be opened, or is older than the state that this instance last saw.
 pub(crate) async fn open(config: &Config) -> anyhow::Result<Opened> {
     std::fs::create_dir_all(&config.state_dir)?;
-    let (ledger, clock, anchor) = ledger(config)?;
+    let (ledger, clock, anchor) = open_ledger(config)?;
     let keeper = match anchor {
         None => None,
         Some(anchor) => match anchor.check(ledger.as_ref()).await? {
-            AnchorState::Broken(what) => anyhow::bail!("the store is not what was written: {what}"),
+            AnchorState::Broken(what) => {
+                anyhow::bail!("the store does not match its anchor: {what}")
+            }
             AnchorState::Created | AnchorState::Holds => {
                 Some(AnchorKeeper::start(anchor, ledger.clone())?)
             }
         },
     };
-    let spool = spooling(config, &ledger, &clock)?;
+    let spool = open_spool(config, &ledger, &clock)?;
     let ledger = spool.map_or(ledger, |spool| spool as Arc<dyn Ledger>);
     let settings = Settings {
         runtime_context_allow: ["tool", "caller", "route", "messages"]
@@ -64,9 +66,9 @@ pub(crate) async fn open(config: &Config) -> anyhow::Result<Opened> {
     })
 }
 
-/// The spool of a remote database, which may be unreachable: writes of the calls that this instance last had continue into its
-/// files.
-fn spooling(
+/// The spool of a remote database. While the database is unreachable, it queues writes of the calls that this instance
+/// handled last.
+fn open_spool(
     config: &Config,
     ledger: &Arc<dyn Ledger>,
     clock: &Arc<dyn Clock>,
@@ -83,13 +85,15 @@ fn spooling(
     )?))
 }
 
-type Ready = (Arc<dyn Ledger>, Arc<dyn Clock>, Option<Anchor>);
+/// A ledger, its clock, and its anchor unless it is in memory.
+type LedgerParts = (Arc<dyn Ledger>, Arc<dyn Clock>, Option<Anchor>);
 
-fn ledger(config: &Config) -> anyhow::Result<Ready> {
+/// Opens the ledger without anchoring it.
+fn open_ledger(config: &Config) -> anyhow::Result<LedgerParts> {
     let entropy = Arc::new(OsEntropy);
     let system: Arc<dyn Clock> = Arc::new(SystemClock);
     let keyring = || keyfile::load_or_create(&config.keyring, &OsEntropy).map(Arc::new);
-    let witnessed = |ledger: Arc<dyn Ledger>, clock, keyring| {
+    let anchored = |ledger: Arc<dyn Ledger>, clock, keyring| {
         let anchor = Anchor::new(&config.state_dir, ledger.store_id(), keyring);
         (ledger, clock, Some(anchor))
     };
@@ -106,17 +110,17 @@ fn ledger(config: &Config) -> anyhow::Result<Ready> {
             filrouge_sqlite::prepare(path)?;
             let options =
                 filrouge_sqlite::Options::new(path, keyring.clone(), entropy, system.clone());
-            witnessed(Arc::new(SqliteLedger::open(options)?), system, keyring)
+            anchored(Arc::new(SqliteLedger::open(options)?), system, keyring)
         }
         Store::Postgres(url) => {
             let keyring = keyring()?;
             let mut options = Options::new(url, keyring.clone(), entropy)?;
-            options.lock_timeout = PATIENCE;
-            options.answer_timeout = PATIENCE;
-            options.settle_timeout = PATIENCE;
+            options.lock_timeout = TIMEOUT;
+            options.answer_timeout = TIMEOUT;
+            options.settle_timeout = TIMEOUT;
             let ledger = PostgresLedger::open(options)?;
             let clock = ledger.clock();
-            witnessed(Arc::new(ledger), clock, keyring)
+            anchored(Arc::new(ledger), clock, keyring)
         }
     })
 }

@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use crate::calls::{Calls, FILLER, Reply, Utterance, VOCAL_RESUME_ALREADY_TERMINATED};
 use crate::fsm::{Heard, Route, Tool};
 
-/// The call object, with the members that are needed.
+/// The call object, with the members that the agent needs.
 #[derive(Debug, Default, Deserialize)]
 pub(crate) struct CallObject {
     #[serde(default)]
@@ -58,7 +58,7 @@ struct Message {
     ended_reason: Option<String>,
 }
 
-/// A tool's call: name and parameters, or in OpenAI's form.
+/// A call of a tool: name and parameters, or in OpenAI's form.
 #[derive(Debug, Deserialize)]
 struct ToolCall {
     id: String,
@@ -78,14 +78,14 @@ struct Function {
 }
 
 impl ToolCall {
-    /// The tool, and its call as text.
+    /// The tool with its parameters, and the call as text.
     fn tool(&self) -> Result<(Tool, String), serde_json::Error> {
-        let (name, given) = match (&self.function, &self.name) {
+        let (name, arguments) = match (&self.function, &self.name) {
             (Some(function), _) => (function.name.clone(), Some(&function.arguments)),
             (None, name) => (name.clone().unwrap_or_default(), self.parameters.as_ref()),
         };
-        // Arguments are an object, or a string with its JSON.
-        let parameters = match given {
+        // Arguments are an object, or a string that contains one as JSON.
+        let parameters = match arguments {
             Some(Value::String(text)) => serde_json::from_str(text)?,
             Some(Value::Null) | None => json!({}),
             Some(value) => value.clone(),
@@ -96,11 +96,11 @@ impl ToolCall {
     }
 }
 
-/// An outgoing answer: the status, and JSON unless there is nothing to say.
+/// An HTTP response: the status, and JSON unless the body is empty.
 pub(crate) type Answer = (u16, Option<Value>);
 
-fn refused(why: &str) -> Answer {
-    (422, Some(json!({ "error": why })))
+fn refused(reason: &str) -> Answer {
+    (422, Some(json!({ "error": reason })))
 }
 
 /// Handles a server message.
@@ -127,12 +127,12 @@ pub(crate) async fn server_message(calls: &Arc<Calls>, body: &[u8]) -> Answer {
             _ => (200, Some(json!({}))),
         },
         "end-of-call-report" => ended(calls, &call, &message).await,
-        // All other messages only report, and expect no answer.
+        // All other messages expect no answer.
         _ => (200, Some(json!({}))),
     }
 }
 
-/// Handles the end of a call; answers 503, which asks for a repetition, until it is recorded.
+/// Handles the end of a call; answers 503, which asks the platform to repeat the message, until the end is recorded.
 async fn ended(calls: &Arc<Calls>, call: &SessionId, message: &Message) -> Answer {
     let reason = message.ended_reason.as_deref().unwrap_or("unknown");
     match calls.ended(call, reason).await {
@@ -144,8 +144,8 @@ async fn ended(calls: &Arc<Calls>, call: &SessionId, message: &Message) -> Answe
     }
 }
 
-/// Handles a transcript of the caller: final ones are heard, once for each timestamp. Without a timestamp a second delivery
-/// cannot be recognized, so it is heard each time.
+/// Handles a transcript of the caller: final ones are heard, once for each timestamp. Without a timestamp a repetition
+/// cannot be recognized, so it is heard as well.
 async fn transcript(
     calls: &Calls,
     call: &SessionId,
@@ -180,8 +180,8 @@ async fn transcript(
     }
 }
 
-/// Handles tool calls in order, each once for its id. If one cannot be handled now, the later ones wait as well, and the earlier
-/// ones are answered.
+/// Handles tool calls in order, each once for its id. If one cannot be handled now, the later ones wait as well, and
+/// the earlier ones are answered.
 async fn tool_calls(
     calls: &Calls,
     call: &SessionId,
@@ -214,9 +214,10 @@ async fn tool_calls(
     (200, Some(json!({ "results": results })))
 }
 
+/// An utterance on this route, without text or tool.
 fn heard(route: Route, caller: Option<String>) -> Heard {
     Heard {
-        said: String::new(),
+        text: String::new(),
         tool: None,
         caller,
         route,
@@ -227,7 +228,7 @@ fn heard(route: Route, caller: Option<String>) -> Heard {
 /// The spoken text of a reply; `None` if it speaks nothing.
 pub(crate) fn spoken(reply: &Reply) -> Option<&str> {
     match reply {
-        Reply::Said { text, .. } => Some(text),
+        Reply::Speak { text, .. } => Some(text),
         Reply::Terminated => Some(VOCAL_RESUME_ALREADY_TERMINATED),
         Reply::Filler => Some(FILLER),
         Reply::Nothing | Reply::Copy => None,
@@ -283,11 +284,11 @@ impl Content {
 /// Answers the caller's newest messages; `None` if neither the body nor the header (`id`) names a call.
 pub(crate) async fn chat(calls: &Calls, request: &ChatRequest, id: Option<&str>) -> Option<Reply> {
     let call = call_id(&request.call).or_else(|| SessionId::new(id?).ok())?;
-    let users = request
+    let from_caller = request
         .messages
         .iter()
         .filter(|message| message.role == "user");
-    let messages: Vec<String> = users.map(|message| message.content.text()).collect();
+    let messages: Vec<String> = from_caller.map(|message| message.content.text()).collect();
     // The request has no id: its key is the number of messages and a hash of the last one.
     let last = messages.last().map_or("", String::as_str);
     let key = format!("chat:{}:{:016x}", messages.len(), hash(last.as_bytes()));

@@ -4,47 +4,49 @@ use anyhow::Result;
 use filrouge_engine::ResumeSession;
 use filrouge_types::SessionId;
 
-use super::{AppendItems, FinalizeTurn, begun, checkpoint, thought_item};
+use super::{AppendItems, FinalizeTurn, checkpoint, short_turn, thought_item};
 use crate::product::Product;
 use crate::report::{Line, Section, Target};
 
 pub(super) async fn measure(product: &Product, name: &str, section: &mut Section) -> Result<()> {
     let session = SessionId::new("call-of-commits")?;
-    let number = || product.ledger.position().commit_no;
-    // Before the counts begin, the session exists and has a checkpoint, as any call does after its first webhook.
-    writes(product, &session, "before", None).await?;
+    let commit_no = || product.ledger.position().commit_no;
+    // As after the first webhook of a call: the session exists and has a checkpoint.
+    write_turn(product, &session, "before", None).await?;
     checkpoint(product, &product.caller, &session, None, false).await?;
-    let begin = number();
-    writes(product, &session, "alone", None).await?;
-    let alone = number() - begin;
-    let begin = number();
+    let before = commit_no();
+    write_turn(product, &session, "alone", None).await?;
+    let unleased = commit_no() - before;
+    let before = commit_no();
     let request = ResumeSession {
         create: false,
         ..ResumeSession::new("holder")
     };
     let (engine, caller) = (&product.engine, &product.caller);
     let fence = engine.calls.resume(caller, &session, request).await?.fence;
-    writes(product, &session, "held", Some(fence)).await?;
+    write_turn(product, &session, "held", Some(fence)).await?;
     checkpoint(product, caller, &session, Some(fence), true).await?;
-    let held = number() - begin;
+    let leased = commit_no() - before;
     section.lines.push(Line::number(
         &format!("{name}: commits of a webhook beyond its three writes"),
-        (held - alone) as f64,
+        (leased - unleased) as f64,
         Target::AtMost(2.0),
-        format!("{held}: resume, start, append, finalize, checkpoint with release; {alone} alone"),
+        format!(
+            "{leased}: resume, start, append, finalize, checkpoint with release; {unleased}: the writes alone"
+        ),
     ));
     Ok(())
 }
 
-/// A turn in three writes.
-async fn writes(
+/// Writes a turn in three steps: start, append, finalize.
+async fn write_turn(
     product: &Product,
     session: &SessionId,
     request: &str,
     fence: Option<u64>,
 ) -> Result<()> {
     let (engine, caller) = (&product.engine, &product.caller);
-    let mut start = begun(request)?;
+    let mut start = short_turn(request)?;
     start.fence = fence;
     let turn = engine.turns.start(caller, session.clone(), start).await?;
     let turn = turn.value.turn_id;
@@ -59,7 +61,7 @@ async fn writes(
         .append(caller, session.clone(), turn, append)
         .await?;
     let finalize = FinalizeTurn {
-        answer_neutral: begun(request)?.question_neutral,
+        answer_neutral: short_turn(request)?.question_neutral,
         fence,
         ..FinalizeTurn::default()
     };

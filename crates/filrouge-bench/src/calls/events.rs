@@ -14,13 +14,14 @@ use crate::product::Product;
 use crate::report::{Line, Section, Target};
 use crate::stats::{Leg, Series, micros};
 
-/// The number of events in the week, and in one call.
+/// The number of events in the week.
 const EVENTS: usize = 100_000;
-const OF_A_CALL: usize = 10;
+/// The number of events in one call.
+const EVENTS_PER_CALL: usize = 10;
 /// The number of calls whose events are written concurrently.
-const AT_ONCE: usize = 64;
-/// The calls begin within this many microseconds: less than a week, so that all are in the window.
-const SPAN: i64 = 6 * 86_400 * 1_000_000;
+const CONCURRENT_CALLS: usize = 64;
+/// The microseconds within which the calls begin: less than a week, so that the figures of a week include all of them.
+const SPAN_MICROS: i64 = 6 * 86_400 * 1_000_000;
 
 pub(super) async fn measure(
     setup: &Setup,
@@ -28,29 +29,30 @@ pub(super) async fn measure(
     name: &str,
     section: &mut Section,
 ) -> Result<()> {
-    let calls = setup.size(EVENTS, 200) / OF_A_CALL;
-    let begun = Instant::now();
+    let calls = setup.size(EVENTS, 200) / EVENTS_PER_CALL;
+    let start = Instant::now();
     let caller = Caller::operator(product.caller.tenant().clone());
     let now = SystemClock.now().as_micros();
-    let room = Arc::new(Semaphore::new(AT_ONCE));
+    let permits = Arc::new(Semaphore::new(CONCURRENT_CALLS));
     let mut tasks = tokio::task::JoinSet::new();
     for call in 0..calls {
         let (engine, caller) = (product.engine.clone(), caller.clone());
-        let permit = room.clone().acquire_owned().await?;
+        let permit = permits.clone().acquire_owned().await?;
         // Ten calls overlap at any time, as on a busy day.
-        let begins = now - SPAN + SPAN / calls as i64 * call as i64;
+        let interval = SPAN_MICROS / calls as i64;
+        let begin = now - SPAN_MICROS + interval * call as i64;
         tasks.spawn(async move {
             let _permit = permit;
-            write_event(&engine, &caller, call, begins, SPAN / calls as i64).await
+            write_call(&engine, &caller, call, begin, interval).await
         });
     }
-    while let Some(reported) = tasks.join_next().await {
-        reported??;
+    while let Some(result) = tasks.join_next().await {
+        result??;
     }
-    let filled = begun.elapsed();
+    let written_in = start.elapsed();
     let mut series = Series::new(format!(
         "{name}: technical-status of {} events",
-        calls * OF_A_CALL
+        calls * EVENTS_PER_CALL
     ));
     for _ in 0..setup.pairs {
         let call = Instant::now();
@@ -61,25 +63,26 @@ pub(super) async fn measure(
     }
     let took = series.median(|l| l.p50);
     section.lines.push(Line::number(
-        &format!("{name}: technical-status, µs an event"),
-        took / (calls * OF_A_CALL) as f64,
+        &format!("{name}: technical-status, µs per event"),
+        took / (calls * EVENTS_PER_CALL) as f64,
         Target::Shown,
-        format!("{:.0} ms for {}", took / 1e3, calls * OF_A_CALL),
+        format!("{:.0} ms for {}", took / 1e3, calls * EVENTS_PER_CALL),
     ));
     section.notes.push(format!(
-        "{name}: {calls} calls of {OF_A_CALL} events each, written in {:.1} s by {AT_ONCE} callers",
-        filled.as_secs_f64()
+        "{name}: {calls} calls of {EVENTS_PER_CALL} events each, written in {:.1} s by {CONCURRENT_CALLS} callers",
+        written_in.as_secs_f64()
     ));
     section.series.push(series);
     Ok(())
 }
 
-async fn write_event(
+/// Writes the events of one call, `interval` microseconds apart.
+async fn write_call(
     engine: &filrouge_engine::Engine,
     caller: &Caller,
     call: usize,
-    begins: i64,
-    apart: i64,
+    begin: i64,
+    interval: i64,
 ) -> Result<()> {
     let session = SessionId::new(format!("counted-{call:06}"))?;
     let new = CreateSession {
@@ -87,17 +90,17 @@ async fn write_event(
         ..CreateSession::default()
     };
     engine.sessions.create(caller, new).await?;
-    for n in 0..OF_A_CALL {
+    for n in 0..EVENTS_PER_CALL {
         let kind = match n {
             0 => "call_started",
             1 => "resume_from_pg",
-            _ if n == OF_A_CALL - 1 => "call_ended",
+            _ if n == EVENTS_PER_CALL - 1 => "call_ended",
             _ => "step",
         };
         let event = RecordEvent {
             key: EventKey::new(format!("event-{n}"))?,
             kind: kind.into(),
-            at: Some(Timestamp::from_micros(begins + apart * n as i64)),
+            at: Some(Timestamp::from_micros(begin + interval * n as i64)),
             detail: None,
         };
         engine.events.record(caller, session.clone(), event).await?;

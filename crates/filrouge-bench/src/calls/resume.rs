@@ -26,22 +26,22 @@ pub(super) async fn measure(
     let mut sessions = Vec::new();
     for size in sizes {
         let session = SessionId::new(format!("call-of-{size:05}-items"))?;
-        let last = fill(product, &session, size).await?;
-        ensure!(last >= size as u64, "{last} items of {size}");
-        sessions.push((session, last));
+        let last_seq = fill(product, &session, size).await?;
+        ensure!(last_seq >= size as u64, "{last_seq} items of {size}");
+        sessions.push((session, last_seq));
     }
     let mut series = sizes.map(|size| Series::new(format!("{name}: resume of {size} items")));
     for pair in 0..setup.pairs {
         let mut times = [Vec::new(), Vec::new()];
-        let begun = Instant::now();
+        let start = Instant::now();
         // Alternating, so that a disturbance affects both.
         for round in 0..setup.size(200, 5) {
-            for (n, (session, last)) in sessions.iter().enumerate() {
+            for (n, (session, last_seq)) in sessions.iter().enumerate() {
                 let holder = format!("holder-{pair}-{round}");
-                times[n].push(once(product, session, &holder, *last).await?);
+                times[n].push(resume_once(product, session, &holder, *last_seq).await?);
             }
         }
-        let wall = begun.elapsed();
+        let wall = start.elapsed();
         for (series, times) in series.iter_mut().zip(times) {
             series.legs.push(Leg::new(times, wall));
         }
@@ -58,8 +58,14 @@ pub(super) async fn measure(
     Ok(())
 }
 
-/// One resume by a caller that knows nothing of the session: lease and event in one commit, then checkpoint and tail.
-async fn once(product: &Product, session: &SessionId, holder: &str, last: u64) -> Result<f64> {
+/// Times one resume by a caller that knows nothing of the session: lease and event in one commit, then checkpoint and
+/// tail. The lease is released afterwards, untimed.
+async fn resume_once(
+    product: &Product,
+    session: &SessionId,
+    holder: &str,
+    last_seq: u64,
+) -> Result<f64> {
     let (engine, caller) = (&product.engine, &product.caller);
     let request = ResumeSession {
         create: false,
@@ -69,10 +75,13 @@ async fn once(product: &Product, session: &SessionId, holder: &str, last: u64) -
     let resumed = engine.calls.resume(caller, session, request).await?;
     let took = micros(call);
     ensure!(
-        resumed.last_seq == last && resumed.tail.is_empty(),
+        resumed.last_seq == last_seq && resumed.tail.is_empty(),
         "{resumed:?}"
     );
-    ensure!(resumed.checkpoint.is_some(), "no checkpoint");
+    ensure!(
+        resumed.checkpoint.is_some(),
+        "the resumed session has no checkpoint"
+    );
     engine
         .calls
         .release(caller, session, holder, Some(resumed.fence))

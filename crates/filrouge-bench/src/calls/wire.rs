@@ -12,8 +12,8 @@ use tokio_postgres::NoTls;
 use super::fill;
 use crate::Setup;
 use crate::http::{Server, binary};
-use crate::load::answer;
-use crate::postgres::bed::DurableServer;
+use crate::load::read_response;
+use crate::postgres::server::DurableServer;
 use crate::product::Product;
 use crate::report::{Line, Section, Target};
 use crate::stats::{Leg, Series, micros};
@@ -29,7 +29,8 @@ const LEGS: [&str; 7] = [
     "SELECT, then COMMIT of one updated row, over the socket",
 ];
 /// The path of the call's session.
-const AT: &str = "/api/v1/sessions/call-over-http";
+const SESSION_PATH: &str = "/api/v1/sessions/call-over-http";
+// Positions in `LEGS`.
 const RESUME: usize = 0;
 const WRITE: usize = 2;
 const READ: usize = 3;
@@ -37,15 +38,15 @@ const SESSION: usize = 4;
 const SELECT: usize = 5;
 const COMMIT: usize = 6;
 
-/// A keep-alive connection.
-struct Wire {
+/// An HTTP client with one keep-alive connection.
+struct HttpClient {
     stream: TcpStream,
     address: String,
     buffer: Vec<u8>,
 }
 
-impl Wire {
-    async fn to(address: &str) -> Result<Self> {
+impl HttpClient {
+    async fn connect(address: &str) -> Result<Self> {
         let stream = TcpStream::connect(address).await?;
         stream.set_nodelay(true)?;
         Ok(Self {
@@ -55,7 +56,7 @@ impl Wire {
         })
     }
 
-    /// Makes a request; returns how long it took, and the answer.
+    /// Sends a request; returns its duration in µs, and the JSON of the response.
     async fn call(&mut self, method: &str, path: &str, body: &str) -> Result<(f64, Value)> {
         let request = format!(
             "{method} {path} HTTP/1.1\r\nhost: {}\r\ncontent-type: application/json\r\ncontent-length: {}\r\n\r\n{body}",
@@ -64,7 +65,7 @@ impl Wire {
         );
         let call = Instant::now();
         self.stream.write_all(request.as_bytes()).await?;
-        let status = answer(&mut self.stream, &mut self.buffer).await?;
+        let status = read_response(&mut self.stream, &mut self.buffer).await?;
         let took = micros(call);
         let text = String::from_utf8_lossy(&self.buffer);
         ensure!(status < 300, "{method} {path}: {text}");
@@ -72,34 +73,37 @@ impl Wire {
         Ok((took, serde_json::from_str(body)?))
     }
 
-    /// The number of statements that the server has sent so far.
+    /// The number of SQL statements that the server has sent so far.
     async fn statements(&mut self) -> Result<u64> {
         let request = format!("GET /metrics HTTP/1.1\r\nhost: {}\r\n\r\n", self.address);
         self.stream.write_all(request.as_bytes()).await?;
-        answer(&mut self.stream, &mut self.buffer).await?;
+        read_response(&mut self.stream, &mut self.buffer).await?;
         let text = String::from_utf8_lossy(&self.buffer);
         let line = text
             .lines()
             .find_map(|line| line.strip_prefix("filrouge_store_statements_total "));
-        Ok(line.context("no count of statements")?.trim().parse()?)
+        Ok(line
+            .context("/metrics lacks filrouge_store_statements_total")?
+            .trim()
+            .parse()?)
     }
 }
 
 pub(super) async fn measure(
     setup: &Setup,
-    bed: &DurableServer,
+    postgres: &DurableServer,
     section: &mut Section,
 ) -> Result<()> {
-    let store = bed.store();
-    let dir = store.anchored_in()?;
+    let store = postgres.store();
+    let dir = store.anchor_dir()?;
     let session = SessionId::new("call-over-http")?;
     let product = Product::open_postgres(&store.url(), dir.path()).await?;
-    let last = fill(&product, &session, 100).await?;
+    let last_seq = fill(&product, &session, 100).await?;
     product.close().await;
     let server = Server::start_on(&binary(setup)?, None, dir, &store.url())?;
-    let mut wire = Wire::to(&server.address).await?;
+    let mut http = HttpClient::connect(&server.address).await?;
     let (client, connection) = tokio_postgres::connect(&store.url(), NoTls).await?;
-    let connected = tokio::spawn(connection);
+    let connection = tokio::spawn(connection);
     client
         .batch_execute("CREATE TABLE written (pk bigint PRIMARY KEY, value bigint); INSERT INTO written VALUES (1, 0)")
         .await?;
@@ -112,10 +116,10 @@ pub(super) async fn measure(
     let mut series = LEGS.map(Series::new);
     for pair in 0..setup.pairs {
         let mut times: [Vec<f64>; LEGS.len()] = Default::default();
-        let begun = Instant::now();
+        let start = Instant::now();
         for round in 0..setup.size(200, 5) {
             let holder = format!("holder-{pair}-{round}");
-            let durations = one(&mut wire, &holder, last).await?;
+            let durations = call_routes(&mut http, &holder, last_seq).await?;
             for (times, took) in times.iter_mut().zip(durations) {
                 times.push(took);
             }
@@ -132,66 +136,78 @@ pub(super) async fn measure(
             client.execute(&write, &[]).await?;
             times[COMMIT].push(micros(call));
         }
-        let wall = begun.elapsed();
+        let wall = start.elapsed();
         for (series, times) in series.iter_mut().zip(times) {
             series.legs.push(Leg::new(times, wall));
         }
     }
-    let statements = statements(&mut wire, last).await?;
+    let statements = statements_of_a_resume(&mut http, last_seq).await?;
     drop(client);
     drop(server);
-    connected.await.context("the connection")??;
+    connection.await.context("the connection's task")??;
     section.lines.extend(lines(&series));
     section.series.extend(series);
     section.notes.push(format!(
         "statements of a resume over HTTP: {statements}; BEGIN and COMMIT are not counted"
     ));
     section.notes.push(
-        "over HTTP: one kept connection, known_seq is the newest; legs in turns, one call each; the SELECT is tokio-postgres, one connection over the same socket".to_owned(),
+        "over HTTP: one keep-alive connection, known_seq is the newest seq; the operations alternate call by call; SELECT and COMMIT: tokio-postgres, one connection over the same socket".to_owned(),
     );
     Ok(())
 }
 
-/// The fewest statements of several resumes, because the server's own work adds some.
-async fn statements(wire: &mut Wire, last: u64) -> Result<u64> {
+/// The fewest statements of several resumes, because the server's background work adds some.
+async fn statements_of_a_resume(http: &mut HttpClient, last_seq: u64) -> Result<u64> {
     let mut fewest = u64::MAX;
     for round in 0..5 {
         let holder = format!("counted-{round}");
-        let body = format!(r#"{{"holder":"{holder}","known_seq":{last}}}"#);
-        let before = wire.statements().await?;
-        let (_, resumed) = wire.call("POST", &format!("{AT}/resume"), &body).await?;
-        fewest = fewest.min(wire.statements().await? - before);
-        release(wire, &holder, &resumed).await?;
+        let body = format!(r#"{{"holder":"{holder}","known_seq":{last_seq}}}"#);
+        let before = http.statements().await?;
+        let (_, resumed) = http
+            .call("POST", &format!("{SESSION_PATH}/resume"), &body)
+            .await?;
+        fewest = fewest.min(http.statements().await? - before);
+        release(http, &holder, &resumed).await?;
     }
     Ok(fewest)
 }
 
-/// Releases the lease in an answer; returns how long it took.
-async fn release(wire: &mut Wire, holder: &str, lease: &Value) -> Result<f64> {
+/// Releases the lease that an answer describes; returns the duration in µs.
+async fn release(http: &mut HttpClient, holder: &str, lease: &Value) -> Result<f64> {
     let fence = lease["fence"].as_u64().context("no fence")?;
-    let path = format!("{AT}/lease?holder={holder}&fence={fence}");
-    Ok(wire.call("DELETE", &path, "").await?.0)
+    let path = format!("{SESSION_PATH}/lease?holder={holder}&fence={fence}");
+    Ok(http.call("DELETE", &path, "").await?.0)
 }
 
-/// One request per route; returns how long each took, in the order of [`LEGS`].
-async fn one(wire: &mut Wire, holder: &str, last: u64) -> Result<[f64; 5]> {
-    let body = format!(r#"{{"holder":"{holder}","known_seq":{last}}}"#);
-    let (resume, resumed) = wire.call("POST", &format!("{AT}/resume"), &body).await?;
-    ensure!(resumed["stale"] == false, "{resumed}");
-    let released = release(wire, holder, &resumed).await?;
-    let body = format!(r#"{{"holder":"{holder}"}}"#);
-    let (leased, granted) = wire.call("POST", &format!("{AT}/lease"), &body).await?;
-    release(wire, holder, &granted).await?;
-    let (read, _) = wire
-        .call("GET", &format!("{AT}/checkpoints/latest"), "")
+/// Sends one request to each route; returns their durations in µs, in the order of [`LEGS`].
+async fn call_routes(http: &mut HttpClient, holder: &str, last_seq: u64) -> Result<[f64; 5]> {
+    let body = format!(r#"{{"holder":"{holder}","known_seq":{last_seq}}}"#);
+    let (resume, resumed) = http
+        .call("POST", &format!("{SESSION_PATH}/resume"), &body)
         .await?;
-    let (session, _) = wire.call("GET", AT, "").await?;
+    ensure!(resumed["stale"] == false, "{resumed}");
+    let released = release(http, holder, &resumed).await?;
+    let body = format!(r#"{{"holder":"{holder}"}}"#);
+    let (leased, granted) = http
+        .call("POST", &format!("{SESSION_PATH}/lease"), &body)
+        .await?;
+    release(http, holder, &granted).await?;
+    let (read, _) = http
+        .call("GET", &format!("{SESSION_PATH}/checkpoints/latest"), "")
+        .await?;
+    let (session, _) = http.call("GET", SESSION_PATH, "").await?;
     Ok([resume, released, leased, read, session])
 }
 
 fn lines(series: &[Series]) -> Vec<Line> {
-    let line = |what: &str, of: usize, limit: usize, target: Target| {
-        Line::series(what, (&series[of], &series[limit]), |l| l.p50, target, "µs")
+    let line = |what: &str, leg: usize, limit: usize, target: Target| {
+        Line::series(
+            what,
+            (&series[leg], &series[limit]),
+            |l| l.p50,
+            target,
+            "µs",
+        )
     };
     vec![
         line(

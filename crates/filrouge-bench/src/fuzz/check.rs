@@ -9,14 +9,16 @@ use serde::Deserialize;
 
 use super::input::Input;
 
-/// The memory limit: bytes per input byte, and a constant. They allow for escapes that are escaped a second time and for
-/// buffers that double.
-const HELD: (usize, usize) = (16, 64 << 10);
-/// One input in this many is also decoded in other chunks.
-const AGAIN: usize = 3;
+/// The memory that a decoder may hold: this many bytes per input byte, which allows for escapes that are escaped a
+/// second time and for buffers that double.
+const HELD_PER_BYTE: usize = 16;
+/// The memory that a decoder may hold in addition.
+const HELD_BASE: usize = 64 << 10;
+/// One input in this many is also decoded in other chunks, and one in this many with another spelling of its events.
+const RECHECKED: usize = 3;
 
-/// The result for one input.
-pub(super) struct Seen {
+/// The numbers of events and items that a decoder found in one input.
+pub(super) struct Counts {
     pub(super) events: u64,
     pub(super) items: u64,
 }
@@ -27,16 +29,16 @@ struct PartShape {
     kind: Box<str>,
 }
 
-/// The end of a stream.
+/// How a stream ends.
 #[derive(Clone, Copy)]
 enum End {
-    Whole,
+    Complete,
     Cancelled,
-    Gone,
+    Disconnected,
 }
 
 /// Checks one input.
-pub(super) fn check(input: &Input) -> Result<Seen> {
+pub(super) fn check(input: &Input) -> Result<Counts> {
     let mut input = Input {
         format: input.format,
         bytes: input.bytes.clone(),
@@ -44,14 +46,14 @@ pub(super) fn check(input: &Input) -> Result<Seen> {
     };
     let end = match input.random.below(6) {
         0 => End::Cancelled,
-        1 => End::Gone,
-        _ => End::Whole,
+        1 => End::Disconnected,
+        _ => End::Complete,
     };
-    let (decoder, items) = decoded(&mut input, end)?;
-    if input.random.below(AGAIN) == 0 {
-        let (other, other_items) = decoded(&mut input, end)?;
-        same("items", &items, &other_items)?;
-        let of = |decoder: &Decoder| {
+    let (decoder, items) = decode(&mut input, end)?;
+    if input.random.below(RECHECKED) == 0 {
+        let (other, other_items) = decode(&mut input, end)?;
+        ensure_equal("items in other chunks", &items, &other_items)?;
+        let summary = |decoder: &Decoder| {
             let transcript = decoder.transcript();
             let blocks: Vec<_> = transcript.blocks().cloned().collect();
             (
@@ -61,113 +63,121 @@ pub(super) fn check(input: &Input) -> Result<Seen> {
                 format!("{blocks:?}"),
             )
         };
-        same("ends", &of(&decoder), &of(&other))?;
+        ensure_equal("ends in other chunks", &summary(&decoder), &summary(&other))?;
     }
-    if input.random.below(AGAIN) == 0 && decoder.transcript().events().1 == 0 {
-        input.bytes = respelled(&input.bytes);
-        let (other, other_items) = decoded(&mut input, end)?;
+    if input.random.below(RECHECKED) == 0 && decoder.transcript().events().1 == 0 {
+        input.bytes = respell(&input.bytes);
+        let (other, other_items) = decode(&mut input, end)?;
         if other.transcript().events().1 == 0 {
-            same(
+            ensure_equal(
                 "items of the same events in another spelling",
                 &items,
                 &other_items,
             )?;
         }
     }
-    Ok(Seen {
+    Ok(Counts {
         events: decoder.transcript().events().0,
         items: items.len() as u64,
     })
 }
 
-/// The same events with an additional member that no decoder reads, spelled so that no shortcut matches. Continuation
-/// lines of an event, and lines that do not end with a line feed, stay unchanged.
-fn respelled(bytes: &[u8]) -> Vec<u8> {
+/// The same events with an additional member that no decoder reads, spelled so that no shortcut of a decoder matches.
+/// Continuation lines of an event, and inputs with carriage returns, stay unchanged.
+fn respell(bytes: &[u8]) -> Vec<u8> {
     let mut out = Vec::with_capacity(bytes.len() * 2);
-    let mut goes_on = bytes.contains(&b'\r');
+    // Whether the next line may continue an event.
+    let mut continues = bytes.contains(&b'\r');
     for line in bytes.split_inclusive(|b| *b == b'\n') {
         match line.strip_prefix(b"data: {\"") {
-            Some(rest) if !goes_on => {
+            Some(rest) if !continues => {
                 out.extend_from_slice(b"data: {\"\\u005f\":0,\"");
                 out.extend_from_slice(rest);
             }
             _ => out.extend_from_slice(line),
         }
-        goes_on |= line.starts_with(b"data");
-        goes_on &= line != b"\n" || bytes.contains(&b'\r');
+        continues |= line.starts_with(b"data");
+        continues &= line != b"\n" || bytes.contains(&b'\r');
     }
     out
 }
 
-fn same<T: std::fmt::Debug + PartialEq>(what: &str, one: &T, other: &T) -> Result<()> {
-    ensure!(
-        one == other,
-        "other chunks, different {what}:\n{one:?}\n{other:?}"
-    );
+fn ensure_equal<T: std::fmt::Debug + PartialEq>(what: &str, one: &T, other: &T) -> Result<()> {
+    ensure!(one == other, "different {what}:\n{one:?}\n{other:?}");
     Ok(())
 }
 
-fn decoded(input: &mut Input, end: End) -> Result<(Decoder, Vec<ReadyItem>)> {
+/// Decodes an input in random chunks, and checks the decoder after each of them.
+fn decode(input: &mut Input, end: End) -> Result<(Decoder, Vec<ReadyItem>)> {
     let chunks = input.chunks();
     let mut decoder = Decoder::new(input.format);
-    let (mut items, mut given) = (Vec::new(), 0);
-    let drafts = chunks.len() / 4 + 1;
+    let (mut items, mut pushed) = (Vec::new(), 0);
+    let chunks_per_draft = chunks.len() / 4 + 1;
     for (number, chunk) in chunks.into_iter().enumerate() {
-        given += chunk.len();
+        pushed += chunk.len();
         decoder.push(&input.bytes[chunk]);
         items.extend(decoder.transcript_mut().take_ready());
-        if number % drafts == 0 {
-            drafted(&decoder)?;
+        if number % chunks_per_draft == 0 {
+            check_drafts(&decoder)?;
         }
-        let (held, most) = (decoder.held(), HELD.0 * given + HELD.1);
-        ensure!(held <= most, "{held} bytes are held of {given}");
+        let (held, limit) = (decoder.held(), HELD_PER_BYTE * pushed + HELD_BASE);
+        ensure!(
+            held <= limit,
+            "the decoder holds {held} bytes after {pushed} bytes of input"
+        );
     }
     match end {
-        End::Whole => decoder.end(),
+        End::Complete => decoder.end(),
         End::Cancelled => decoder.break_off(Ended::Cancelled),
-        End::Gone => decoder.break_off(Ended::Failed(StreamError::of_stream("gone", "gone"))),
+        End::Disconnected => {
+            decoder.break_off(Ended::Failed(StreamError::of_stream("gone", "gone")))
+        }
     }
-    drafted(&decoder)?;
+    check_drafts(&decoder)?;
     items.extend(decoder.transcript_mut().take_ready());
-    drafted(&decoder)?;
-    recorded(&items).context("items")?;
-    ended(&decoder).context("the end")?;
+    check_drafts(&decoder)?;
+    check_items(&items).context("items")?;
+    check_end(&decoder).context("the end")?;
     Ok((decoder, items))
 }
 
-/// The engine's conditions on items (`Limits`), and their order.
-fn recorded(items: &[ReadyItem]) -> Result<()> {
+/// Checks the engine's conditions on items (`Limits`), and their order.
+fn check_items(items: &[ReadyItem]) -> Result<()> {
     let mut last = None;
     for ready in items {
-        item(&ready.item).with_context(|| format!("{:?}", ready.item))?;
+        check_item(&ready.item).with_context(|| format!("{:?}", ready.item))?;
         if ready.number.is_some() {
-            ensure!(ready.number > last, "{:?} after {last:?}", ready.number);
+            ensure!(
+                ready.number > last,
+                "item {:?} follows item {last:?}",
+                ready.number
+            );
             last = ready.number;
         }
     }
     Ok(())
 }
 
-fn item(item: &ItemBody) -> Result<()> {
+fn check_item(item: &ItemBody) -> Result<()> {
     let parts = RawJson::parse(item.parts.as_str())?;
     let parts: Vec<Object<PartShape>> = serde_json::from_str(parts.as_str())?;
-    ensure!(!parts.is_empty(), "no parts");
+    ensure!(!parts.is_empty(), "an item without parts");
     ensure!(
         parts.iter().all(|part| !part.0.kind.is_empty()),
-        "a type is empty"
+        "a part with an empty type"
     );
     for json in [&item.usage, &item.metadata].into_iter().flatten() {
-        object(json)?;
+        check_object(json)?;
     }
     let label = item.model.as_deref().unwrap_or_default();
     ensure!(
         label.len() <= 4096 && !label.contains('\0'),
-        "the model's name"
+        "a model's name that the engine refuses"
     );
     Ok(())
 }
 
-fn object(json: &RawJson) -> Result<()> {
+fn check_object(json: &RawJson) -> Result<()> {
     ensure!(
         RawJson::parse(json.as_str())?.is_object(),
         "not an object: {json:?}"
@@ -175,29 +185,32 @@ fn object(json: &RawJson) -> Result<()> {
     Ok(())
 }
 
-/// Anything that is not an item yet can be drafted, and the drafts can become items.
-fn drafted(decoder: &Decoder) -> Result<()> {
+/// Checks that everything that is not an item yet can be drafted, and that the drafts can become items.
+fn check_drafts(decoder: &Decoder) -> Result<()> {
     let mut pieces = Vec::new();
     for block in decoder.transcript().blocks() {
         for part in 0..block.parts.len() {
-            pieces.push(piece(block, part).with_context(|| format!("{block:?}"))?);
+            pieces.push(draft_piece(block, part).with_context(|| format!("{block:?}"))?);
         }
     }
-    for entry in partial_entries(StreamId([7; 8]), &pieces) {
-        item(&entry.item).with_context(|| format!("a draft's {:?}", entry.item))?;
+    // Any id.
+    let stream = StreamId([7; 8]);
+    for entry in partial_entries(stream, &pieces) {
+        check_item(&entry.item)
+            .with_context(|| format!("the item of a draft: {:?}", entry.item))?;
     }
     Ok(())
 }
 
-fn piece(block: &StreamBlock, at: usize) -> Result<DraftPiece> {
-    let part = block.parts.get(at).context("no part")?;
+fn draft_piece(block: &StreamBlock, at: usize) -> Result<DraftPiece> {
+    let part = block.parts.get(at).context("a missing part")?;
     if part.kind == PieceKind::Complete {
         RawJson::parse(&part.text)?;
     } else {
-        string(&format!("\"{}\"", part.text))?;
+        json_string(&format!("\"{}\"", part.text))?;
     }
     let call = match &block.call {
-        Some((id, name)) => Some((string(id)?, string(name)?)),
+        Some((id, name)) => Some((json_string(id)?, json_string(name)?)),
         None => None,
     };
     let (role, channel) = block.role_and_channel();
@@ -217,20 +230,24 @@ fn piece(block: &StreamBlock, at: usize) -> Result<DraftPiece> {
     })
 }
 
-fn string(token: &str) -> Result<JsonText> {
+/// Parses a JSON string.
+fn json_string(token: &str) -> Result<JsonText> {
     Ok(JsonText::from_raw(RawJson::parse(token)?)?)
 }
 
 /// Checks how the stream ended, and the response's final report.
-fn ended(decoder: &Decoder) -> Result<()> {
+fn check_end(decoder: &Decoder) -> Result<()> {
     let transcript = decoder.transcript();
-    if let Ended::Failed(error) = transcript.ended().context("it has not ended")? {
-        string(error.message.as_token())?;
+    if let Ended::Failed(error) = transcript.ended().context("the stream has not ended")? {
+        json_string(error.message.as_token())?;
         ensure!(!error.code.is_empty(), "an error without a code");
         if let Some(raw) = &error.raw {
             RawJson::parse(raw.as_str())?;
         }
     }
     let (usage, metadata) = transcript.reported();
-    [usage, metadata].iter().flatten().try_for_each(object)
+    [usage, metadata]
+        .iter()
+        .flatten()
+        .try_for_each(check_object)
 }

@@ -11,10 +11,10 @@ use super::input::tokens;
 /// The streams of one format.
 pub(super) struct Streams {
     pub(super) format: StreamFormat,
-    pub(super) whole: Vec<Vec<u8>>,
-    /// Their events, each with its trailing empty line.
+    pub(super) complete: Vec<Vec<u8>>,
+    /// The events of all streams, each with its trailing empty line.
     pub(super) events: Vec<Vec<u8>>,
-    /// Their strings, numbers and words.
+    /// The strings, numbers and words of all streams.
     pub(super) tokens: Vec<Vec<u8>>,
 }
 
@@ -45,7 +45,7 @@ impl Streams {
         paths.sort();
         let mut this = Self {
             format,
-            whole: Vec::new(),
+            complete: Vec::new(),
             events: Vec::new(),
             tokens: Vec::new(),
         };
@@ -56,7 +56,11 @@ impl Streams {
                 _ => {}
             }
         }
-        ensure!(this.events.len() > this.whole.len(), context());
+        ensure!(
+            this.events.len() > this.complete.len(),
+            "{}: streams without events",
+            context()
+        );
         Ok(this)
     }
 
@@ -71,9 +75,9 @@ impl Streams {
                 .map(|event| event.as_bytes().to_vec());
             self.events.extend(events);
         }
-        let new = tokens(&bytes).into_iter().filter_map(|at| bytes.get(at));
-        self.tokens.extend(new.map(<[u8]>::to_vec));
-        self.whole.push(bytes);
+        let found = tokens(&bytes).into_iter().filter_map(|at| bytes.get(at));
+        self.tokens.extend(found.map(<[u8]>::to_vec));
+        self.complete.push(bytes);
         self.tokens.sort();
         self.tokens.dedup();
     }

@@ -7,7 +7,7 @@ use filrouge_transcode::StreamFormat;
 use super::corpus::{Corpus, Streams};
 use crate::workload::Rng;
 
-/// Values that replace others.
+/// JSON tokens, valid and invalid, that replace others.
 const VALUES: &[&str] = &[
     "null",
     "true",
@@ -62,8 +62,8 @@ const VALUES: &[&str] = &[
     "}",
 ];
 
-/// Bytes that are inserted between others.
-const BETWEEN: &[&[u8]] = &[
+/// Bytes that are inserted anywhere.
+const INSERTS: &[&[u8]] = &[
     b"\n",
     b"\r",
     b"\r\n",
@@ -97,7 +97,7 @@ const BETWEEN: &[&[u8]] = &[
 ];
 
 /// The approximate maximum size of an input.
-const MOST: usize = 64 << 10;
+const MAX_BYTES: usize = 64 << 10;
 
 /// The input of a decoder.
 pub(super) struct Input {
@@ -108,12 +108,14 @@ pub(super) struct Input {
 }
 
 impl Input {
+    /// The input with this number.
     pub(super) fn new(corpus: &Corpus, seed: u64, number: u64) -> Self {
+        // The odd factor spreads the numbers over all seeds.
         let mut random = Rng::new(seed ^ number.wrapping_mul(0xd6e8_feb8_6659_fd93));
         let at = random.below(corpus.formats.len());
         let streams = &corpus.formats[at];
-        // Sometimes the input has another format than the decoder expects.
-        let read_as = if random.below(12) == 0 {
+        // Some inputs do not have the format that the decoder expects.
+        let decoder_format = if random.below(12) == 0 {
             random.below(corpus.formats.len())
         } else {
             at
@@ -121,29 +123,29 @@ impl Input {
         let mut bytes = if random.below(3) == 0 {
             random_events(streams, &mut random)
         } else {
-            pick(&streams.whole, &mut random).clone()
+            pick(&streams.complete, &mut random).clone()
         };
         for _ in 0..random.below(7) {
             damage(&mut bytes, streams, &mut random);
-            bytes.truncate(MOST);
+            bytes.truncate(MAX_BYTES);
         }
         Self {
-            format: corpus.formats[read_as].format,
+            format: corpus.formats[decoder_format].format,
             bytes,
             random,
         }
     }
 
-    /// The bytes in chunks, split like one of several kinds of networks does.
+    /// The ranges of chunks of random sizes. Some are empty, unless all are tiny.
     pub(super) fn chunks(&mut self) -> Vec<Range<usize>> {
         let random = &mut self.random;
-        let most = [1, 2, 16, 300, 5000, MOST][random.below(6)];
+        let max = [1, 2, 16, 300, 5000, MAX_BYTES][random.below(6)];
         let (mut from, mut chunks) = (0, Vec::new());
         while from < self.bytes.len() {
             let to = self
                 .bytes
                 .len()
-                .min(from + random.below(most + 1).max(usize::from(most < 3)));
+                .min(from + random.below(max + 1).max(usize::from(max < 3)));
             chunks.push(from..to);
             from = to;
         }
@@ -151,30 +153,31 @@ impl Input {
     }
 }
 
-fn pick<'a, T>(some: &'a [T], random: &mut Rng) -> &'a T {
-    &some[random.below(some.len())]
+fn pick<'a, T>(all: &'a [T], random: &mut Rng) -> &'a T {
+    &all[random.below(all.len())]
 }
 
-/// Events of a format in random order, and objects built from its words.
+/// Events of a format in random order, and values built from its tokens.
 fn random_events(streams: &Streams, random: &mut Rng) -> Vec<u8> {
     let mut bytes = Vec::new();
     for _ in 0..1 + random.below(24) {
         if random.below(12) == 0 {
             bytes.extend_from_slice(b"data: ");
-            value(streams, random, 0, &mut bytes);
+            random_value(streams, random, 0, &mut bytes);
             bytes.extend_from_slice(b"\n\n");
             continue;
         }
         let mut event = pick(&streams.events, random).clone();
         for _ in 0..random.below(3) {
-            swap_token(&mut event, streams, random);
+            replace_token(&mut event, streams, random);
         }
         bytes.extend(event);
     }
     bytes
 }
 
-fn value(streams: &Streams, random: &mut Rng, depth: usize, out: &mut Vec<u8>) {
+/// Appends a random JSON value; its keys may be no strings.
+fn random_value(streams: &Streams, random: &mut Rng, depth: usize, out: &mut Vec<u8>) {
     let members = random.below(6);
     match random.below(if depth > 4 { 2 } else { 6 }) {
         0 => out.extend_from_slice(pick(VALUES, random).as_bytes()),
@@ -183,7 +186,7 @@ fn value(streams: &Streams, random: &mut Rng, depth: usize, out: &mut Vec<u8>) {
             out.push(b'[');
             for at in 0..members {
                 out.extend_from_slice(if at > 0 { b"," } else { b"" });
-                value(streams, random, depth + 1, out);
+                random_value(streams, random, depth + 1, out);
             }
             out.push(b']');
         }
@@ -193,7 +196,7 @@ fn value(streams: &Streams, random: &mut Rng, depth: usize, out: &mut Vec<u8>) {
                 out.extend_from_slice(if at > 0 { b"," } else { b"" });
                 out.extend_from_slice(pick(&streams.tokens, random).as_slice());
                 out.push(b':');
-                value(streams, random, depth + 1, out);
+                random_value(streams, random, depth + 1, out);
             }
             out.push(b'}');
         }
@@ -201,16 +204,17 @@ fn value(streams: &Streams, random: &mut Rng, depth: usize, out: &mut Vec<u8>) {
 }
 
 /// A part of the bytes, usually a short one.
-fn range(bytes: &[u8], random: &mut Rng) -> Range<usize> {
+fn random_range(bytes: &[u8], random: &mut Rng) -> Range<usize> {
     let from = random.below(bytes.len() + 1);
-    let most = if random.below(4) == 0 {
+    let max = if random.below(4) == 0 {
         bytes.len()
     } else {
         40
     };
-    from..bytes.len().min(from + random.below(most + 1))
+    from..bytes.len().min(from + random.below(max + 1))
 }
 
+/// Damages the bytes in one of many ways.
 fn damage(bytes: &mut Vec<u8>, streams: &Streams, random: &mut Rng) {
     let at = random.below(bytes.len() + 1);
     match random.below(16) {
@@ -225,26 +229,26 @@ fn damage(bytes: &mut Vec<u8>, streams: &Streams, random: &mut Rng) {
             }
         }
         2 => bytes.truncate(at),
-        3 => drop(bytes.drain(range(bytes, random))),
+        3 => drop(bytes.drain(random_range(bytes, random))),
         4 => {
-            let twice = bytes[range(bytes, random)].to_vec();
+            let twice = bytes[random_range(bytes, random)].to_vec();
             drop(bytes.splice(at..at, twice));
         }
         5 => {
-            let other = pick(&streams.whole, random);
-            let part = other[range(other, random)].to_vec();
+            let other = pick(&streams.complete, random);
+            let part = other[random_range(other, random)].to_vec();
             drop(bytes.splice(at..at, part));
         }
-        6 => drop(bytes.splice(at..at, pick(BETWEEN, random).iter().copied())),
-        7 => ends(bytes, random),
-        8 | 9 => move_event(bytes, streams, random),
+        6 => drop(bytes.splice(at..at, pick(INSERTS, random).iter().copied())),
+        7 => replace_line_ends(bytes, random),
+        8 | 9 => change_event(bytes, streams, random),
         10 => deepen(bytes, random),
-        _ => swap_token(bytes, streams, random),
+        _ => replace_token(bytes, streams, random),
     }
 }
 
 /// Replaces all or some line ends.
-fn ends(bytes: &mut Vec<u8>, random: &mut Rng) {
+fn replace_line_ends(bytes: &mut Vec<u8>, random: &mut Rng) {
     let end: &[u8] = [&b"\r"[..], b"\r\n", b"\n\r", b"\n\n", b""][random.below(5)];
     let every = 1 + random.below(3);
     let mut out = Vec::with_capacity(bytes.len() + 100);
@@ -258,7 +262,7 @@ fn ends(bytes: &mut Vec<u8>, random: &mut Rng) {
 }
 
 /// Removes, inserts, duplicates or replaces an event.
-fn move_event(bytes: &mut Vec<u8>, streams: &Streams, random: &mut Rng) {
+fn change_event(bytes: &mut Vec<u8>, streams: &Streams, random: &mut Rng) {
     let at = random.below(bytes.len() + 1);
     let is_end = |pair: &[u8]| pair == b"\n\n";
     let next = |from: usize| {
@@ -276,9 +280,9 @@ fn move_event(bytes: &mut Vec<u8>, streams: &Streams, random: &mut Rng) {
     drop(bytes.splice(begin..end, event));
 }
 
-/// Nests a value in lists or objects: about as deep as is accepted, or far deeper.
+/// Nests a value in lists or objects: about as deep as is accepted, far deeper, or a little.
 fn deepen(bytes: &mut Vec<u8>, random: &mut Rng) {
-    let Some(token) = token(bytes, random) else {
+    let Some(token) = random_token(bytes, random) else {
         return;
     };
     let depth = [
@@ -296,8 +300,9 @@ fn deepen(bytes: &mut Vec<u8>, random: &mut Rng) {
     drop(bytes.splice(token, value));
 }
 
-fn swap_token(bytes: &mut Vec<u8>, streams: &Streams, random: &mut Rng) {
-    let Some(token) = token(bytes, random) else {
+/// Replaces a token by another one.
+fn replace_token(bytes: &mut Vec<u8>, streams: &Streams, random: &mut Rng) {
+    let Some(token) = random_token(bytes, random) else {
         return;
     };
     let long;
@@ -312,8 +317,8 @@ fn swap_token(bytes: &mut Vec<u8>, streams: &Streams, random: &mut Rng) {
     drop(bytes.splice(token, new.iter().copied()));
 }
 
-/// A string, a number or a word in one of the lines.
-fn token(bytes: &[u8], random: &mut Rng) -> Option<Range<usize>> {
+/// The range of a string, a number or a word in one of the lines.
+fn random_token(bytes: &[u8], random: &mut Rng) -> Option<Range<usize>> {
     let at = random.below(bytes.len().max(1));
     let begin = bytes
         .get(..at)?
@@ -333,7 +338,7 @@ pub(super) fn tokens(bytes: &[u8]) -> Vec<Range<usize>> {
     while let Some(byte) = bytes.get(at) {
         let rest = &bytes[at..];
         let length = match byte {
-            b'"' => string(rest),
+            b'"' => string_length(rest),
             b'-' | b'0'..=b'9' | b'a'..=b'z' => {
                 let inside = |b: &u8| b.is_ascii_alphanumeric() || b"+-.".contains(b);
                 rest.iter().position(|b| !inside(b)).unwrap_or(rest.len())
@@ -349,7 +354,8 @@ pub(super) fn tokens(bytes: &[u8]) -> Vec<Range<usize>> {
     found
 }
 
-fn string(bytes: &[u8]) -> usize {
+/// The length of the string at the beginning of the bytes, with its quotes.
+fn string_length(bytes: &[u8]) -> usize {
     let mut at = 1;
     while let Some(byte) = bytes.get(at) {
         match byte {

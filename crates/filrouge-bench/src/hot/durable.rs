@@ -19,7 +19,7 @@ use crate::report::{Line, Target};
 use crate::stats::{Leg, Series, cpu_seconds, median, micros};
 use crate::workload::{Turns, requests, session};
 
-/// The hot store in front of SQLite.
+/// The hot stores in front of SQLite.
 const FRONTS: [(Option<DurablePolicy>, &str); 3] = [
     (None, "SQLite"),
     (Some(DurablePolicy::All), "Redis in front, durable = all"),
@@ -28,14 +28,15 @@ const FRONTS: [(Option<DurablePolicy>, &str); 3] = [
         "Redis in front, durable = authenticated",
     ),
 ];
+/// The position of SQLite alone in `FRONTS`.
 const PLAIN: usize = 0;
 
-/// One leg of each kind per pair, by one task and by many.
+/// The legs with each of [`FRONTS`], by one task and by many.
 pub(super) struct Measured {
     one: Vec<Series>,
     many: Vec<Series>,
-    /// Processor time per turn in the legs with many tasks, of this process and Redis, µs.
-    busy: [Vec<f64>; FRONTS.len()],
+    /// CPU time per turn in the legs with many tasks, of this process and Redis, µs.
+    cpu: [Vec<f64>; FRONTS.len()],
 }
 
 impl Default for Measured {
@@ -47,25 +48,31 @@ impl Default for Measured {
         Self {
             one: series("1 session"),
             many: series("32 sessions"),
-            busy: Default::default(),
+            cpu: Default::default(),
         }
     }
 }
 
+/// The number of turns in a leg: of a single session, and of each of many.
 fn sizes(setup: &Setup) -> (usize, usize) {
     (setup.size(1000, 10), setup.size(125, 3))
 }
 
-/// How it was measured.
+/// How the legs were measured.
 pub(super) fn notes(setup: &Setup) -> Vec<String> {
     let (one, many) = sizes(setup);
     vec![format!(
-        "durable turns: two calls each, as an identity; {one} turns of one session, {many} of each of {TASKS}, each leg into a fresh store; the copies are looked at when a leg is over"
+        "durable turns: two calls each, as an identity; {one} turns of one session, {many} of each of {TASKS}, each leg into a fresh store; the copies are checked after each leg"
     )]
 }
 
 /// Starts a turn and finalizes it.
-async fn turn(engine: &Engine, caller: &Caller, id: &SessionId, request: StartTurn) -> Result<()> {
+async fn write_turn(
+    engine: &Engine,
+    caller: &Caller,
+    id: &SessionId,
+    request: StartTurn,
+) -> Result<()> {
     let request_id = request.request_id.clone();
     let answer = request.answer_neutral.clone();
     let open = StartTurn {
@@ -85,7 +92,13 @@ async fn turn(engine: &Engine, caller: &Caller, id: &SessionId, request: StartTu
     Ok(())
 }
 
-async fn written(product: &Product, caller: &Caller, sessions: usize, turns: usize) -> Result<Leg> {
+/// Writes turns to many sessions concurrently, as one leg.
+async fn write_sessions(
+    product: &Product,
+    caller: &Caller,
+    sessions: usize,
+    turns: usize,
+) -> Result<Leg> {
     let barrier = Arc::new(Barrier::new(sessions + 1));
     let mut tasks = Vec::new();
     for n in 0..sessions {
@@ -96,7 +109,7 @@ async fn written(product: &Product, caller: &Caller, sessions: usize, turns: usi
             let mut latencies = Vec::with_capacity(requests.len());
             for request in requests {
                 let call = Instant::now();
-                turn(&engine, &caller, &id, request).await?;
+                write_turn(&engine, &caller, &id, request).await?;
                 latencies.push(micros(call));
             }
             Ok::<_, anyhow::Error>(latencies)
@@ -111,24 +124,28 @@ async fn written(product: &Product, caller: &Caller, sessions: usize, turns: usi
     Ok(Leg::new(latencies, start.elapsed()))
 }
 
-/// Checks that every session's copy exists and is complete.
-async fn copied(
-    (product, scopes): (&Product, &TieredLedger),
+/// Checks that every session has a complete copy in the hot store.
+async fn check_copies(
+    (product, tiered): (&Product, &TieredLedger),
     hot: &dyn HotStore,
     sessions: usize,
     turns: usize,
 ) -> Result<()> {
-    scopes.settle().await;
+    tiered.settle().await;
     let tenant = product.caller.tenant();
     for n in 0..sessions {
         let key = HotKey::new(product.ledger.store_id(), tenant, &session(n)?);
         let held = hot.recent(&key, turns).await?.map(|r| r.turns.len() as u64);
-        let whole = (turns as u64).min(hot.bounds().turns);
-        ensure!(held == Some(whole), "{held:?} turns in a copy");
+        let expected = (turns as u64).min(hot.bounds().turns);
+        ensure!(
+            held == Some(expected),
+            "a copy has {held:?} turns instead of {expected}"
+        );
     }
     Ok(())
 }
 
+/// Runs one leg; returns also the CPU time per turn.
 async fn leg(
     setup: &Setup,
     redis: &Redis,
@@ -138,31 +155,30 @@ async fn leg(
 ) -> Result<(Leg, f64)> {
     let dir = setup.dir()?;
     let hot = super::open(&redis.url(), Duration::from_secs(60))?;
-    let (product, scopes) = match front {
+    let (product, tiered) = match front {
         None => (Product::open(dir.path(), true).await?, None),
         Some(durable) => {
-            let (product, scopes) =
-                Product::open_in_front(dir.path(), hot.clone(), durable).await?;
-            (product, Some(scopes))
+            let (product, tiered) = Product::open_tiered(dir.path(), hot.clone(), durable).await?;
+            (product, Some(tiered))
         }
     };
     let ann = Some(IdentityId::new("ann")?);
     let caller = Caller::local(product.caller.tenant().clone(), ann);
-    let before = busy(redis)?;
-    let leg = written(&product, &caller, sessions, turns).await?;
-    if let Some(scopes) = &scopes {
-        copied((&product, scopes), hot.as_ref(), sessions, turns).await?;
+    let before = cpu_micros(redis)?;
+    let leg = write_sessions(&product, &caller, sessions, turns).await?;
+    if let Some(tiered) = &tiered {
+        check_copies((&product, tiered), hot.as_ref(), sessions, turns).await?;
     }
-    let busy = busy(redis)? - before;
+    let cpu = cpu_micros(redis)? - before;
     product.close().await;
-    Ok((leg, busy / (sessions * turns) as f64))
+    Ok((leg, cpu / (sessions * turns) as f64))
 }
 
-/// The processor time that this process and Redis have used, µs.
-fn busy(redis: &Redis) -> Result<f64> {
+/// The CPU time that this process and Redis have used so far, µs.
+fn cpu_micros(redis: &Redis) -> Result<f64> {
     let own = cpu_seconds(std::process::id())?;
-    let reported = redis.cli(&["INFO", "cpu"]);
-    let used = reported
+    let info = redis.cli(&["INFO", "cpu"]);
+    let used = info
         .lines()
         .filter(|l| l.starts_with("used_cpu_sys:") || l.starts_with("used_cpu_user:"))
         .filter_map(|l| l.split(':').nth(1));
@@ -173,7 +189,7 @@ fn busy(redis: &Redis) -> Result<f64> {
 }
 
 impl Measured {
-    /// One leg of each kind, rotating which one goes first.
+    /// Runs one leg with each of [`FRONTS`], starting with another one in each pair.
     pub(super) async fn pair(&mut self, setup: &Setup, redis: &Redis, pair: usize) -> Result<()> {
         let (one, many) = sizes(setup);
         for n in 0..FRONTS.len() {
@@ -181,9 +197,9 @@ impl Measured {
             let front = FRONTS[n].0;
             let (leg_of_one, _) = leg(setup, redis, front, 1, one).await?;
             self.one[n].legs.push(leg_of_one);
-            let (leg_of_many, busy) = leg(setup, redis, front, TASKS, many).await?;
+            let (leg_of_many, cpu) = leg(setup, redis, front, TASKS, many).await?;
             self.many[n].legs.push(leg_of_many);
-            self.busy[n].push(busy);
+            self.cpu[n].push(cpu);
         }
         Ok(())
     }
@@ -208,11 +224,11 @@ impl Measured {
                 Target::AtLeast(1.0 / 1.15),
                 "/s",
             ));
-            let shown = |n: usize| format!("{:.0} µs", median(self.busy[n].iter().copied()));
+            let shown = |n: usize| format!("{:.0} µs", median(self.cpu[n].iter().copied()));
             lines.push(Line::pairs(
-                &format!("time of processors for such a turn, {policy}, Redis included"),
-                &self.busy[n],
-                &self.busy[PLAIN],
+                &format!("CPU time of such a turn, {policy}, Redis included"),
+                &self.cpu[n],
+                &self.cpu[PLAIN],
                 Target::Shown,
                 (shown(n), shown(PLAIN)),
             ));

@@ -1,4 +1,4 @@
-//! Anonymous sessions come and go: their memory in Redis and in the process.
+//! The memory of anonymous sessions, in Redis and in the process, while sessions begin and expire.
 
 use std::io::Write;
 use std::process::{Command, Stdio};
@@ -22,12 +22,12 @@ use crate::product::Product;
 use crate::report::{Line, Target};
 use crate::workload::{TurnText, Turns};
 
-/// The number of turns in a session; then its task begins another one.
+/// The number of turns in a session; then its task begins another session.
 const TURNS_EACH: u64 = 20;
-/// How long a session lives after its last write.
+/// The time from the last write of a session until it expires.
 const TTL: Duration = Duration::from_secs(10);
 /// The number of turns after which a process holds as many sessions as it may (64 MiB of their rows).
-const HELD: u64 = 60_000;
+const FULL_AFTER: u64 = 60_000;
 /// The number of memory measurements.
 const MARKS: u64 = 10;
 
@@ -46,7 +46,7 @@ pub(crate) struct Mark {
 pub(crate) struct Growth {
     pub(crate) marks: Vec<Mark>,
     /// Calls that were retried because the hot store had not answered.
-    repeated: u64,
+    retried: u64,
 }
 
 /// Runs in a separate process, so that nothing else is counted. It reports its progress on stderr.
@@ -61,20 +61,21 @@ pub(super) fn measure(setup: &Setup, redis: &Redis, turns: u64) -> Result<Growth
     Ok(serde_json::from_slice(&out.stdout)?)
 }
 
+/// What all tasks share.
 struct Tasks {
     history: History,
     turns: u64,
-    begun: AtomicU64,
+    started: AtomicU64,
     done: AtomicU64,
-    repeated: AtomicU64,
+    retried: AtomicU64,
 }
 
 impl Tasks {
-    /// `None` after a timeout of the hot store: the caller retries the same call.
-    async fn answered<T>(&self, answer: Result<T, Failure>) -> Result<Option<T>> {
+    /// The answer; `None` after a timeout of the hot store: the caller then retries the same call.
+    async fn unless_unavailable<T>(&self, answer: Result<T, Failure>) -> Result<Option<T>> {
         match answer {
             Err(failure) if failure.code == ErrorCode::HotUnavailable => {
-                self.repeated.fetch_add(1, Ordering::Relaxed);
+                self.retried.fetch_add(1, Ordering::Relaxed);
                 tokio::time::sleep(Duration::from_millis(100)).await;
                 Ok(None)
             }
@@ -82,6 +83,7 @@ impl Tasks {
         }
     }
 
+    /// Writes one turn; reads the earlier ones, of which there must be `before`.
     async fn turn(&self, session: &SessionId, text: &TurnText, before: usize) -> Result<()> {
         let request_id = RequestId::new(text.request_id())?;
         let started = StartTurn {
@@ -91,17 +93,21 @@ impl Tasks {
         let history = &self.history;
         let turn_id = loop {
             let answer = history.on_request_started(None, session.clone(), started.clone());
-            if let Some(turn_id) = self.answered(answer.await).await? {
+            if let Some(turn_id) = self.unless_unavailable(answer.await).await? {
                 break turn_id;
             }
         };
-        let said = loop {
+        let conversation = loop {
             let answer = history.load_conversation_history(None, session, 20).await;
-            if let Some(said) = self.answered(answer).await? {
-                break said;
+            if let Some(conversation) = self.unless_unavailable(answer).await? {
+                break conversation;
             }
         };
-        ensure!(said.len() == before, "{} of {before}", said.len());
+        ensure!(
+            conversation.len() == before,
+            "{} of {before} earlier turns",
+            conversation.len()
+        );
         let finalized = FinalizeTurn {
             request_id: Some(request_id),
             answer_neutral: Some(JsonText::from_plain(&text.answer)),
@@ -110,7 +116,7 @@ impl Tasks {
         loop {
             let (session, request) = (session.clone(), finalized.clone());
             let answer = history.on_request_finalized(None, session, Some(turn_id), request, None);
-            if self.answered(answer.await).await?.is_some() {
+            if self.unless_unavailable(answer.await).await?.is_some() {
                 return Ok(());
             }
         }
@@ -122,7 +128,7 @@ impl Tasks {
         for n in 0_u64.. {
             let session = SessionId::new(format!("task-{task}-session-{n}"))?;
             for before in 0..TURNS_EACH {
-                if self.begun.fetch_add(1, Ordering::Relaxed) >= self.turns {
+                if self.started.fetch_add(1, Ordering::Relaxed) >= self.turns {
                     return Ok(());
                 }
                 self.turn(&session, &texts.one(), before as usize).await?;
@@ -133,17 +139,19 @@ impl Tasks {
     }
 }
 
-async fn mark(to: &mut MultiplexedConnection, turns: u64, start: Instant) -> Result<Mark> {
-    let reported: String = redis::cmd("INFO").arg("memory").query_async(to).await?;
-    let used = reported
-        .lines()
-        .find_map(|l| l.strip_prefix("used_memory:"));
+/// Measures memory now, and prints it.
+async fn mark(connection: &mut MultiplexedConnection, turns: u64, start: Instant) -> Result<Mark> {
+    let info: String = redis::cmd("INFO")
+        .arg("memory")
+        .query_async(connection)
+        .await?;
+    let used = info.lines().find_map(|l| l.strip_prefix("used_memory:"));
     let mark = Mark {
         turns,
         seconds: start.elapsed().as_secs_f64(),
         resident_kb: resident()?,
         redis_bytes: used.context("no used_memory in INFO")?.trim().parse()?,
-        redis_keys: redis::cmd("DBSIZE").query_async(to).await?,
+        redis_keys: redis::cmd("DBSIZE").query_async(connection).await?,
     };
     let mut err = std::io::stderr().lock();
     writeln!(
@@ -162,15 +170,15 @@ async fn mark(to: &mut MultiplexedConnection, turns: u64, start: Instant) -> Res
 pub(crate) async fn child(setup: &Setup, url: &str, turns: u64) -> Result<Growth> {
     let dir = setup.dir()?;
     let hot = super::open(url, TTL)?;
-    let (product, scopes) =
-        Product::open_in_front(dir.path(), hot, DurablePolicy::Authenticated).await?;
+    let (product, tiered) =
+        Product::open_tiered(dir.path(), hot, DurablePolicy::Authenticated).await?;
     let tenant = product.caller.tenant().clone();
     let tasks = Arc::new(Tasks {
         history: History::new(product.engine.clone(), tenant),
         turns,
-        begun: AtomicU64::new(0),
+        started: AtomicU64::new(0),
         done: AtomicU64::new(0),
-        repeated: AtomicU64::new(0),
+        retried: AtomicU64::new(0),
     });
     let client = redis::Client::open(url)?;
     let mut connection = client.get_multiplexed_async_connection().await?;
@@ -194,11 +202,11 @@ pub(crate) async fn child(setup: &Setup, url: &str, turns: u64) -> Result<Growth
     while let Some(ended) = running.join_next().await {
         ended??;
     }
-    drop(scopes);
+    drop(tiered);
     product.close().await;
     Ok(Growth {
         marks,
-        repeated: tasks.repeated.load(Ordering::Relaxed),
+        retried: tasks.retried.load(Ordering::Relaxed),
     })
 }
 
@@ -206,7 +214,7 @@ impl Growth {
     /// The first mark at which sessions expire as fast as new ones begin and the process holds its maximum, or else the
     /// first mark; and whether there is such a mark.
     fn settled(&self) -> (Option<&Mark>, bool) {
-        let late = |m: &&Mark| m.seconds >= 2.0 * TTL.as_secs_f64() && m.turns >= HELD;
+        let late = |m: &&Mark| m.seconds >= 2.0 * TTL.as_secs_f64() && m.turns >= FULL_AFTER;
         let (_, before_last) = self.marks.split_last().unzip();
         let settled = before_last.and_then(|marks: &[Mark]| marks.iter().find(late));
         (settled.or(self.marks.first()), settled.is_some())
@@ -220,9 +228,9 @@ impl Growth {
             true => Target::AtMost(1.2),
             false => Target::Shown,
         };
-        let line = |what: &str, of: fn(&Mark) -> f64, target: Target, unit: &str| {
+        let line = |what: &str, metric: fn(&Mark) -> f64, target: Target, unit: &str| {
             let what = format!("{what}, turn {} / turn {}", last.turns, first.turns);
-            let (first, last) = (of(first), of(last));
+            let (first, last) = (metric(first), metric(last));
             let shown = format!("{last:.1} {unit}, {first:.1} before");
             Line::number(&what, last / first, target, shown)
         };
@@ -252,7 +260,7 @@ impl Growth {
     pub(super) fn notes(&self) -> Vec<String> {
         let last = self.marks.last();
         let rate = last.map_or(0.0, |m| m.turns as f64 / m.seconds);
-        let seen = self.marks.iter().map(|m| {
+        let points = self.marks.iter().map(|m| {
             format!(
                 "{} {:.0}/{:.0}/{}",
                 m.turns,
@@ -263,13 +271,13 @@ impl Growth {
         });
         vec![
             format!(
-                "anonymous sessions: {TURNS_EACH} turns each, kept {} s, 32 tasks; a turn is on_request_started, the newest 20, on_request_finalized; {rate:.0} turns/s; {} calls repeated",
+                "anonymous sessions: {TURNS_EACH} turns each, kept {} s, 32 tasks; a turn is on_request_started, the newest 20, on_request_finalized; {rate:.0} turns/s; {} calls retried",
                 TTL.as_secs(),
-                self.repeated
+                self.retried
             ),
             format!(
-                "turns, MB of the process / of Redis / sessions there: {}",
-                seen.collect::<Vec<_>>().join(", ")
+                "turns, MB of the process / MB of Redis / sessions in Redis: {}",
+                points.collect::<Vec<_>>().join(", ")
             ),
         ]
     }

@@ -32,27 +32,27 @@ fn newest() -> ListTurns {
     }
 }
 
-/// The object that is read.
+/// Where the turns are read from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum What {
-    /// The hot store.
+enum Origin {
+    /// The hot store in Redis.
     Hot,
-    /// LRANGE, over one connection of the same client.
+    /// A plain Redis list, by LRANGE over one connection of the same client.
     List,
-    /// The ledger's answer: the copy, after the ledger confirmed that it matches the history.
+    /// The tiered ledger: the copy in Redis, after the ledger confirmed that it matches the history.
     Ledger,
     /// The hot store in memory.
     Memory,
 }
 
-const WHATS: [(What, &str); 4] = [
-    (What::Hot, "RedisHot::recent"),
-    (What::List, "LRANGE"),
-    (What::Ledger, "TieredLedger::recent, over SQLite"),
-    (What::Memory, "MemoryHot::recent"),
+const ORIGINS: [(Origin, &str); 4] = [
+    (Origin::Hot, "RedisHot::recent"),
+    (Origin::List, "LRANGE"),
+    (Origin::Ledger, "TieredLedger::recent, over SQLite"),
+    (Origin::Memory, "MemoryHot::recent"),
 ];
 
-/// One leg of each kind per pair, by one task and by many.
+/// The legs with each of [`ORIGINS`], by one task and by many.
 pub(super) struct NewestMeasured {
     one: Vec<Series>,
     many: Vec<Series>,
@@ -62,7 +62,7 @@ impl Default for NewestMeasured {
     fn default() -> Self {
         let series = |tasks: &str| {
             let named = |what: &str| Series::new(format!("{what}, {tasks}"));
-            WHATS.iter().map(|(_, what)| named(what)).collect()
+            ORIGINS.iter().map(|(_, what)| named(what)).collect()
         };
         Self {
             one: series("1 task"),
@@ -71,13 +71,14 @@ impl Default for NewestMeasured {
     }
 }
 
-/// Sessions in the ledger, their copies in Redis and in memory, and lists of the copies' records.
-pub(super) struct CopiesBed {
+/// Sessions in the ledger, their copies in Redis and in memory, and plain lists of the same records.
+pub(super) struct Copies {
     product: Product,
-    scopes: Arc<TieredLedger>,
+    tiered: Arc<TieredLedger>,
     redis: Arc<RedisHot>,
     memory: Arc<MemoryHot>,
     list: MultiplexedConnection,
+    /// The size of the newest turns of a session.
     bytes: usize,
     _dir: TempDir,
 }
@@ -86,22 +87,22 @@ fn key(product: &Product, session: &SessionId) -> HotKey {
     HotKey::new(product.ledger.store_id(), product.caller.tenant(), session)
 }
 
-fn list(session: &SessionId) -> String {
+fn list_key(session: &SessionId) -> String {
     format!("list:{}", session.as_str())
 }
 
-impl CopiesBed {
-    /// Writes the sessions.
+impl Copies {
+    /// Writes the sessions and their copies.
     pub(super) async fn fill(setup: &Setup, redis: &Redis) -> Result<Self> {
         let dir = setup.dir()?;
         let hot = super::open(&redis.url(), Duration::from_secs(24 * 60 * 60))?;
-        let (product, scopes) =
-            Product::open_in_front(dir.path(), hot.clone(), DurablePolicy::All).await?;
+        let (product, tiered) =
+            Product::open_tiered(dir.path(), hot.clone(), DurablePolicy::All).await?;
         let client = redis::Client::open(redis.url())?;
         let memory = MemoryHot::new(HotBounds::default(), 1 << 30, Arc::new(SystemClock));
-        let mut bed = Self {
+        let mut copies = Self {
             product,
-            scopes,
+            tiered,
             redis: hot,
             memory: Arc::new(memory),
             list: client.get_multiplexed_async_connection().await?,
@@ -110,13 +111,14 @@ impl CopiesBed {
         };
         let mut texts = Turns::new(5);
         for n in 0..TASKS {
-            bed.session(n, &mut texts, setup.size(100, NEWEST + 1))
+            copies
+                .add_session(n, &mut texts, setup.size(100, NEWEST + 1))
                 .await?;
         }
-        Ok(bed)
+        Ok(copies)
     }
 
-    async fn session(&mut self, n: usize, texts: &mut Turns, turns: usize) -> Result<()> {
+    async fn add_session(&mut self, n: usize, texts: &mut Turns, turns: usize) -> Result<()> {
         let id = session(n)?;
         let product = &self.product;
         for request in requests(&texts.many(turns))? {
@@ -126,18 +128,18 @@ impl CopiesBed {
                 .start(&product.caller, id.clone(), request);
             written.await?;
         }
-        self.scopes.settle().await;
+        self.tiered.settle().await;
         let key = key(product, &id);
         let Some(copy) = self.redis.recent(&key, turns).await? else {
-            anyhow::bail!("the copy is missing");
+            anyhow::bail!("a session has no copy in Redis");
         };
         ensure!(
             copy.all && copy.turns.len() == turns,
-            "the copy is incomplete"
+            "the copy of a session in Redis is incomplete"
         );
         for turn in &copy.turns {
             let mut push = redis::cmd("RPUSH");
-            push.arg(list(&id)).arg(&turn.record);
+            push.arg(list_key(&id)).arg(&turn.record);
             let _: u64 = push.query_async(&mut self.list).await?;
         }
         let newest = copy.turns.iter().rev().take(NEWEST);
@@ -151,42 +153,44 @@ impl CopiesBed {
         Ok(())
     }
 
-    /// One leg of each kind.
+    /// Runs one leg with each of [`ORIGINS`].
     pub(super) async fn pair(&self, setup: &Setup, measured: &mut NewestMeasured) -> Result<()> {
-        for (n, (what, _)) in WHATS.iter().enumerate() {
+        for (n, (origin, _)) in ORIGINS.iter().enumerate() {
             let calls = setup.size(2000, 50);
-            measured.one[n].legs.push(self.leg(*what, 1, calls).await?);
+            measured.one[n]
+                .legs
+                .push(self.leg(*origin, 1, calls).await?);
             let calls = setup.size(500, 5);
-            let leg = self.leg(*what, TASKS, calls).await?;
+            let leg = self.leg(*origin, TASKS, calls).await?;
             measured.many[n].legs.push(leg);
         }
         Ok(())
     }
 
-    /// One leg of `tasks` tasks, each with its own session and `calls` calls.
-    async fn leg(&self, what: What, tasks: usize, calls: usize) -> Result<Leg> {
+    /// Runs one leg of `tasks` tasks, each with its own session and `calls` calls.
+    async fn leg(&self, origin: Origin, tasks: usize, calls: usize) -> Result<Leg> {
         let start = Instant::now();
         let mut running = Vec::new();
         for n in 0..tasks {
             let id = session(n)?;
             let (product, redis, memory) = (&self.product, self.redis.clone(), self.memory.clone());
             let (engine, caller) = (product.engine.clone(), product.caller.clone());
-            let (key, mut list) = (key(product, &id), Listed::new(&self.list, &id));
+            let (key, mut list) = (key(product, &id), PlainList::new(&self.list, &id));
             running.push(tokio::spawn(async move {
                 let mut latencies = Vec::with_capacity(calls);
                 for _ in 0..calls {
                     let call = Instant::now();
-                    let found = match what {
-                        What::Hot => redis.recent(&key, NEWEST).await?.map(|r| r.turns.len()),
-                        What::List => Some(list.newest().await?),
-                        What::Ledger => {
+                    let found = match origin {
+                        Origin::Hot => redis.recent(&key, NEWEST).await?.map(|r| r.turns.len()),
+                        Origin::List => Some(list.newest().await?),
+                        Origin::Ledger => {
                             let recent = engine.turns.recent(&caller, &id, &newest()).await?;
                             recent.map(|r| black_box(r).turns.len())
                         }
-                        What::Memory => memory.recent(&key, NEWEST).await?.map(|r| r.turns.len()),
+                        Origin::Memory => memory.recent(&key, NEWEST).await?.map(|r| r.turns.len()),
                     };
                     latencies.push(micros(call));
-                    ensure!(found == Some(NEWEST), "{found:?} turns");
+                    ensure!(found == Some(NEWEST), "{found:?} turns instead of {NEWEST}");
                 }
                 Ok(latencies)
             }));
@@ -210,17 +214,17 @@ impl CopiesBed {
     }
 }
 
-/// A plain list.
-struct Listed {
+/// A Redis list with the records of a session.
+struct PlainList {
     connection: MultiplexedConnection,
     key: String,
 }
 
-impl Listed {
+impl PlainList {
     fn new(connection: &MultiplexedConnection, session: &SessionId) -> Self {
         Self {
             connection: connection.clone(),
-            key: list(session),
+            key: list_key(session),
         }
     }
 
@@ -234,46 +238,46 @@ impl Listed {
 
 impl NewestMeasured {
     pub(super) fn lines(&self) -> Vec<Line> {
-        let at = |what: What| WHATS.iter().position(|(w, _)| *w == what).unwrap_or(0);
-        let rate = |name: &str, series: &[Series], what: What, target: Target| {
-            let pair = (&series[at(what)], &series[at(What::List)]);
+        let at = |origin: Origin| ORIGINS.iter().position(|(o, _)| *o == origin).unwrap_or(0);
+        let rate = |name: &str, series: &[Series], origin: Origin, target: Target| {
+            let pair = (&series[at(origin)], &series[at(Origin::List)]);
             Line::series(name, pair, |l| l.per_s, target, "/s")
         };
         vec![
             rate(
                 "newest 20 turns a second, 32 tasks",
                 &self.many,
-                What::Hot,
+                Origin::Hot,
                 Target::AtLeast(0.6),
             ),
             rate(
                 "newest 20 turns a second, 1 task",
                 &self.one,
-                What::Hot,
+                Origin::Hot,
                 Target::AtLeast(0.6),
             ),
             rate(
-                "the same, known to be the ledger's, 32 tasks",
+                "the same, confirmed by the ledger, 32 tasks",
                 &self.many,
-                What::Ledger,
+                Origin::Ledger,
                 Target::Shown,
             ),
             rate(
-                "the same, known to be the ledger's, 1 task",
+                "the same, confirmed by the ledger, 1 task",
                 &self.one,
-                What::Ledger,
+                Origin::Ledger,
                 Target::Shown,
             ),
             rate(
                 "the same from memory, 32 tasks",
                 &self.many,
-                What::Memory,
+                Origin::Memory,
                 Target::Shown,
             ),
             rate(
                 "the same from memory, 1 task",
                 &self.one,
-                What::Memory,
+                Origin::Memory,
                 Target::Shown,
             ),
         ]

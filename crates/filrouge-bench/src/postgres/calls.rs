@@ -1,4 +1,4 @@
-//! One leg of the product.
+//! Runs one leg of the product.
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -7,43 +7,46 @@ use anyhow::Result;
 use filrouge_engine::{AppendItems, FinalizeTurn, StartTurn};
 use tokio::sync::Barrier;
 
-use super::bed::NAMED_FROM;
+use super::server::FIRST_SESSION;
 use crate::product::Product;
 use crate::stats::{Leg, micros};
 use crate::workload::{Turns, requests, session};
 
 /// The calls that write a turn.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Way {
-    /// All in one call.
-    Whole,
-    /// In three durable calls: start the turn, append two items, finalize it.
-    Steps,
+pub(crate) enum CallsPerTurn {
+    /// One call with the complete turn.
+    One,
+    /// Three durable calls: start the turn, append two items, finalize it.
+    Three,
 }
 
-/// Sessions spread over `products`, each a closed loop; the latencies are those of turns.
+/// Runs sessions spread over `products`; each writes its next turn after the answer to the previous one. The latencies
+/// are those of turns.
 pub(crate) async fn run(
     products: &[Product],
     sessions: usize,
     turns: usize,
-    way: Way,
+    calls: CallsPerTurn,
 ) -> Result<Leg> {
     let barrier = Arc::new(Barrier::new(sessions + 1));
     let mut tasks = Vec::new();
     for (n, product) in (0..sessions).zip(products.iter().cycle()) {
         let (engine, caller) = (product.engine.clone(), product.caller.clone());
         let barrier = barrier.clone();
-        let id = session(NAMED_FROM + n)?;
+        let id = session(FIRST_SESSION + n)?;
         let requests = requests(&Turns::new(1000 + n as u64).many(turns))?;
         tasks.push(tokio::spawn(async move {
             barrier.wait().await;
             let mut latencies = Vec::with_capacity(requests.len());
             for request in requests {
                 let call = Instant::now();
-                match way {
-                    Way::Whole => drop(engine.turns.start(&caller, id.clone(), request).await?),
-                    Way::Steps => {
-                        let (start, append, finalize) = steps(request);
+                match calls {
+                    CallsPerTurn::One => {
+                        drop(engine.turns.start(&caller, id.clone(), request).await?)
+                    }
+                    CallsPerTurn::Three => {
+                        let (start, append, finalize) = split(request);
                         let turn = engine.turns.start(&caller, id.clone(), start).await?;
                         let turn = turn.value.turn_id;
                         engine
@@ -70,16 +73,17 @@ pub(crate) async fn run(
     Ok(Leg::new(latencies, start.elapsed()))
 }
 
-fn steps(mut whole: StartTurn) -> (StartTurn, AppendItems, FinalizeTurn) {
+/// Splits the request for a complete turn into three requests.
+fn split(mut request: StartTurn) -> (StartTurn, AppendItems, FinalizeTurn) {
     let append = AppendItems {
-        items: std::mem::take(&mut whole.items),
+        items: std::mem::take(&mut request.items),
         expected_seq: None,
         fence: None,
         release: false,
     };
     let finalize = FinalizeTurn {
-        answer_neutral: whole.answer_neutral.take(),
+        answer_neutral: request.answer_neutral.take(),
         ..FinalizeTurn::default()
     };
-    (whole, append, finalize)
+    (request, append, finalize)
 }

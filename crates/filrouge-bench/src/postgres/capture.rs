@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, bail, ensure};
 use serde::Deserialize;
 
-use super::bed::{DurableServer, NAMED_FROM};
+use super::server::{DurableServer, FIRST_SESSION};
 use crate::product::Product;
 use crate::workload::{Turns, session};
 
@@ -32,42 +32,42 @@ struct Entry {
 }
 
 /// The statements of a group with one complete turn to an existing session, from BEGIN to COMMIT.
-pub(crate) async fn one_turn(bed: &DurableServer) -> Result<Vec<Sent>> {
-    let store = bed.store();
+pub(crate) async fn one_turn(server: &DurableServer) -> Result<Vec<Sent>> {
+    let store = server.store();
     let name = &store.name;
-    bed.sql(
+    server.sql(
         "postgres",
         &format!("ALTER DATABASE {name} SET log_statement = 'all'"),
     );
-    let dir = store.anchored_in()?;
+    let dir = store.anchor_dir()?;
     let product = Product::open_postgres(&store.url(), dir.path()).await?;
     let request = Turns::new(99).one().request()?;
     product
         .engine
         .turns
-        .start(&product.caller, session(NAMED_FROM)?, request)
+        .start(&product.caller, session(FIRST_SESSION)?, request)
         .await?;
     product.close().await;
-    let begun = Instant::now();
+    let start = Instant::now();
     loop {
-        let log = bed.value("postgres", "SELECT pg_read_file('log/statements.json')")?;
-        if let Some(sent) = committed(&log, name)? {
+        let log = server.first_value("postgres", "SELECT pg_read_file('log/statements.json')")?;
+        if let Some(sent) = find_transaction(&log, name)? {
             return Ok(sent);
         }
         // Another process writes the log, so it may lag.
         ensure!(
-            begun.elapsed() < Duration::from_secs(10),
-            "the server's log does not show the turn"
+            start.elapsed() < Duration::from_secs(10),
+            "the server's log does not show the turn's transaction"
         );
         std::thread::sleep(Duration::from_millis(20));
     }
 }
 
 /// The transaction of `database` that inserted a record, once its COMMIT is in the log.
-fn committed(log: &str, database: &str) -> Result<Option<Vec<Sent>>> {
+fn find_transaction(log: &str, database: &str) -> Result<Option<Vec<Sent>>> {
     // The last line may be incomplete.
-    let whole = log.rfind('\n').map_or("", |end| &log[..end]);
-    let entries: Vec<Entry> = whole
+    let complete = log.rfind('\n').map_or("", |end| &log[..end]);
+    let entries: Vec<Entry> = complete
         .lines()
         .map(|line| serde_json::from_str(line).with_context(|| line.to_owned()))
         .collect::<Result<_>>()?;
@@ -96,13 +96,13 @@ fn committed(log: &str, database: &str) -> Result<Option<Vec<Sent>>> {
         .context("the turn's transaction has no BEGIN")?;
     let mut sent = Vec::new();
     for entry in &of_writer[begin..=insert + end] {
-        sent.extend(read(entry)?);
+        sent.extend(statements(entry)?);
     }
     Ok(Some(sent))
 }
 
-/// `statement: TEXT; TEXT` or `execute NAME: TEXT`.
-fn read(entry: &Entry) -> Result<Vec<Sent>> {
+/// The statements in a message of the form `statement: TEXT; TEXT` or `execute NAME: TEXT`.
+fn statements(entry: &Entry) -> Result<Vec<Sent>> {
     if let Some(texts) = entry.message.strip_prefix("statement: ") {
         let plain = |text: &str| Sent {
             text: text.to_owned(),
@@ -115,16 +115,16 @@ fn read(entry: &Entry) -> Result<Vec<Sent>> {
         .strip_prefix("execute ")
         .and_then(|rest| rest.split_once(": "))
     else {
-        bail!("a turn is written with {:?}", entry.message);
+        bail!("a log message of an unexpected form: {:?}", entry.message);
     };
     Ok(vec![Sent {
         text: text.to_owned(),
-        values: values(&entry.detail)?,
+        values: parameters(&entry.detail)?,
     }])
 }
 
-/// `parameters: $1 = 'VALUE', $2 = NULL, …`; quotes within a value are doubled.
-fn values(detail: &str) -> Result<Vec<Option<String>>> {
+/// The values in a detail of the form `parameters: $1 = 'VALUE', $2 = NULL, …`; quotes within a value are doubled.
+fn parameters(detail: &str) -> Result<Vec<Option<String>>> {
     let mut values = Vec::new();
     let mut rest = match detail.split_once(": ") {
         Some((_, rest)) => rest,
@@ -172,12 +172,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn values_are_read_as_the_log_writes_them() {
-        let read = values(r"parameters: $1 = '{a,''b''}', $2 = NULL, $3 = '\x00'").unwrap();
+    fn parameters_are_parsed_as_the_log_writes_them() {
+        let parsed = parameters(r"parameters: $1 = '{a,''b''}', $2 = NULL, $3 = '\x00'").unwrap();
         let some = |text: &str| Some(text.to_owned());
-        assert_eq!(read, [some("{a,'b'}"), None, some(r"\x00")]);
-        assert!(values("").unwrap().is_empty());
-        assert!(values("parameters: $1 = 'open").is_err());
+        assert_eq!(parsed, [some("{a,'b'}"), None, some(r"\x00")]);
+        assert!(parameters("").unwrap().is_empty());
+        assert!(parameters("parameters: $1 = 'open").is_err());
     }
 
     #[test]
@@ -187,14 +187,14 @@ mod tests {
                 r#"{{"dbname":"d","pid":7,"message":"{message}","detail":"parameters: $1 = '{{1}}'"}}"#
             ) + "\n"
         };
-        let insert = "execute s1: INSERT INTO filrouge.record VALUES ($1)";
-        let mut log = line("statement: BEGIN; SELECT 1") + &line(insert);
-        assert_eq!(committed(&log, "d").unwrap(), None);
+        let insert = "INSERT INTO filrouge.record VALUES ($1)";
+        let mut log = line("statement: BEGIN; SELECT 1") + &line(&format!("execute s1: {insert}"));
+        assert_eq!(find_transaction(&log, "d").unwrap(), None);
         log += &line("statement: COMMIT");
-        let found = committed(&log, "d").unwrap().unwrap();
+        let found = find_transaction(&log, "d").unwrap().unwrap();
         let texts: Vec<&str> = found.iter().map(|s| s.text.as_str()).collect();
-        assert_eq!(texts, ["BEGIN", "SELECT 1", &insert[12..], "COMMIT"]);
+        assert_eq!(texts, ["BEGIN", "SELECT 1", insert, "COMMIT"]);
         assert_eq!(found[2].values, [Some("{1}".to_owned())]);
-        assert_eq!(committed(&log, "another").unwrap(), None);
+        assert_eq!(find_transaction(&log, "another").unwrap(), None);
     }
 }

@@ -1,4 +1,4 @@
-//! One leg of pgbench.
+//! Runs one leg of pgbench.
 
 use std::path::PathBuf;
 use std::process::Command;
@@ -6,19 +6,19 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
 
-use super::bed::{DurableServer, Store};
 use super::script::Script;
+use super::server::{DurableServer, Store};
 use crate::Setup;
 use crate::stats::Leg;
 
-/// The settings of the product's connections, which force index lookups by key.
-const SESSION: &str = "-c plan_cache_mode=force_generic_plan -c enable_seqscan=off -c jit=off";
-/// The first turn that a script writes, after the product's own.
+/// `PGOPTIONS` with the settings of the product's connections, which force index lookups by key.
+const OPTIONS: &str = "-c plan_cache_mode=force_generic_plan -c enable_seqscan=off -c jit=off";
+/// The initial value of a script's turn counter, beyond the turns that the product wrote.
 const FIRST_TURN: u64 = 100;
 
-/// The pgbench of the server's version.
-fn program(bed: &DurableServer) -> Result<PathBuf> {
-    let folder = bed.value(
+/// The path of the server's own version of pgbench.
+fn program(server: &DurableServer) -> Result<PathBuf> {
+    let folder = server.first_value(
         "postgres",
         "SELECT setting FROM pg_config WHERE name = 'BINDIR'",
     )?;
@@ -36,33 +36,33 @@ pub(crate) fn run(
     let dir = setup.dir()?;
     let file = dir.path().join("script");
     std::fs::write(&file, &script.text)?;
-    let mut pgbench = Command::new(program(store.bed)?);
+    let mut pgbench = Command::new(program(store.server)?);
     pgbench
         .args(["-n", "-M", "prepared", "-l", "--log-prefix=calls"])
         .args(["-c", &clients.to_string(), "-t", &turns.to_string()])
-        // One thread for each of two cores, as in the product.
+        // Up to two threads, one per core, as in the product.
         .args(["-j", &clients.min(2).to_string()])
         .args(["-D", &format!("turn={FIRST_TURN}"), "-f"])
         .arg(&file)
         .current_dir(dir.path())
-        .env("PGOPTIONS", SESSION);
+        .env("PGOPTIONS", OPTIONS);
     for (name, value) in &script.constants {
         pgbench.args(["-D", &format!("{name}={value}")]);
     }
     let out = pgbench.arg(store.url()).output().context("pgbench")?;
-    let said = String::from_utf8_lossy(&out.stdout);
+    let stdout = String::from_utf8_lossy(&out.stdout);
     let all = clients * turns;
     ensure!(
-        out.status.success() && said.contains(&format!("actually processed: {all}/{all}")),
-        "pgbench: {}\n{said}{}\n{}",
+        out.status.success() && stdout.contains(&format!("actually processed: {all}/{all}")),
+        "pgbench: {}\n{stdout}{}\n{}",
         out.status,
         String::from_utf8_lossy(&out.stderr),
         script.text
     );
-    let per_s: f64 = said
+    let per_s: f64 = stdout
         .lines()
         .find_map(|line| line.strip_prefix("tps = ")?.split(' ').next()?.parse().ok())
-        .context("pgbench prints no tps")?;
+        .context("pgbench printed no tps")?;
     let mut latencies = Vec::with_capacity(all);
     for entry in std::fs::read_dir(dir.path())? {
         let entry = entry?;
@@ -77,7 +77,7 @@ pub(crate) fn run(
     }
     ensure!(
         latencies.len() == all,
-        "pgbench logged {} of {all}",
+        "pgbench logged {} of {all} latencies",
         latencies.len()
     );
     Ok(Leg::new(

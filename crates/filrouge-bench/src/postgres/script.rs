@@ -6,9 +6,9 @@ use std::fmt::Write as _;
 
 use anyhow::{Context, Result, ensure};
 
-use super::bed::{DurableServer, NAMED_FROM};
 use super::capture::Sent;
-use super::place::{Place, places};
+use super::server::{DurableServer, FIRST_SESSION};
+use super::usage::{Usage, usages};
 
 /// The statements of a turn that a script contains.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -30,13 +30,13 @@ pub(crate) struct Script {
     pub(crate) constants: Vec<(String, String)>,
 }
 
-/// Shows how much it sends.
+/// Shows the numbers of statements and of round trips.
 impl std::fmt::Display for Script {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let lines = |start: &str| self.text.lines().filter(|l| l.starts_with(start)).count();
-        let trips = lines("\\startpipeline");
+        let round_trips = lines("\\startpipeline");
         let statements = self.text.lines().count() - lines("\\");
-        write!(f, "{statements} statements in {trips} round trips")
+        write!(f, "{statements} statements in {round_trips} round trips")
     }
 }
 
@@ -44,9 +44,9 @@ impl std::fmt::Display for Script {
 pub(crate) type Types = BTreeMap<String, String>;
 
 /// The types of the store's columns; columns with the same name have the same type.
-pub(crate) fn types(bed: &DurableServer, database: &str) -> Types {
+pub(crate) fn types(server: &DurableServer, database: &str) -> Types {
     let sql = "SELECT column_name, data_type FROM information_schema.columns WHERE table_schema = 'filrouge'";
-    let rows = bed.sql(database, sql).into_iter();
+    let rows = server.sql(database, sql).into_iter();
     rows.filter_map(|row| match <[_; 2]>::try_from(row) {
         Ok([Some(name), Some(kind)]) => Some((name, kind)),
         _ => None,
@@ -62,6 +62,7 @@ pub(crate) fn script(
     keep: Keep,
     sessions: Option<usize>,
 ) -> Result<Script> {
+    // Places and seqs only have to grow with the turns, with room for those of one turn.
     let mut script = Script {
         text: String::from(
             "\\set pk :client_id + 1\n\\set turn :turn + 1\n\\set place :turn * 256\n\\set seq :turn * 16\n\\startpipeline\n",
@@ -83,7 +84,7 @@ pub(crate) fn script(
         let bound = bind(statement, types, sessions, &mut script.constants)?;
         let bound = match keep {
             Keep::All | Keep::Unlocked => bound,
-            Keep::Silent | Keep::Writes => silent(&bound),
+            Keep::Silent | Keep::Writes => without_notification(&bound),
         };
         let words: Vec<&str> = bound.split_whitespace().collect();
         writeln!(script.text, "{};", words.join(" "))?;
@@ -92,8 +93,8 @@ pub(crate) fn script(
     Ok(script)
 }
 
-/// Removes the notification.
-fn silent(text: &str) -> String {
+/// The statement without its notification.
+fn without_notification(text: &str) -> String {
     let Some((before, rest)) = text.split_once("pg_notify(") else {
         return text.to_owned();
     };
@@ -109,17 +110,17 @@ fn bind(
     constants: &mut Vec<(String, String)>,
 ) -> Result<String> {
     let mut text = statement.text.clone();
-    let places = places(&text)?;
+    let usages = usages(&text)?;
     ensure!(
-        places.len() == statement.values.len(),
-        "{} places for {} values: {text}",
-        places.len(),
+        usages.len() == statement.values.len(),
+        "{} parameters found for {} values: {text}",
+        usages.len(),
         statement.values.len()
     );
     // In descending order, because $1 is a prefix of $10.
-    for (index, (place, value)) in places.iter().zip(&statement.values).enumerate().rev() {
+    for (index, (usage, value)) in usages.iter().zip(&statement.values).enumerate().rev() {
         let value = value.as_deref();
-        let value = value.with_context(|| format!("{place:?} is NULL: {text}"))?;
+        let value = value.with_context(|| format!("{usage:?} is NULL: {text}"))?;
         let mut constant = || {
             let name = format!("c{}", constants.len());
             constants.push((name.clone(), value.to_owned()));
@@ -127,23 +128,23 @@ fn bind(
         };
         let kind = |column: &str| {
             let kind = types.get(column);
-            kind.with_context(|| format!("no table has a column {column}: {text}"))
+            kind.with_context(|| format!("the store has no column {column}: {text}"))
         };
-        let expression = match place {
-            Place::Elsewhere => format!("'{}'", value.replace('\'', "''")),
-            Place::Rows(column) => match changing(column) {
+        let expression = match usage {
+            Usage::Other => format!("'{}'", value.replace('\'', "''")),
+            Usage::Rows(column) => match varying(column) {
                 Some(element) => array(value, element, kind(column)?, sessions),
                 None => repeated(&constant(), kind(column)?, sessions),
             },
-            Place::One(column) => match changing(column) {
+            Usage::One(column) => match varying(column) {
                 Some(element) => filled(element, ":pk", "0"),
                 None => format!(":{}::{}", constant(), kind(column)?),
             },
-            Place::Equal(column) => match changing(column).filter(|_| column != NUMBERED) {
+            Usage::Equal(column) => match varying(column).filter(|_| column != COMMIT_NO) {
                 Some(element) => filled(element, ":pk", "0"),
                 None => format!(":{}::{}", constant(), kind(column)?),
             },
-            Place::Bound(column) => match bound(column) {
+            Usage::Bound(column) => match bound(column) {
                 Some(element) => filled(element, ":pk", "0"),
                 None => format!(":{}::{}", constant(), kind(column)?),
             },
@@ -153,39 +154,41 @@ fn bind(
     Ok(text)
 }
 
-/// The next value is drawn where this column is written, and only there.
-const NUMBERED: &str = "commit_no";
+/// The column whose next value comes from a sequence where it is written, and only there.
+const COMMIT_NO: &str = "commit_no";
 
-/// An expression for the `{k}`-th value of a turn that differs from other turns and from other sessions `{pk}`; `None`
-/// if the value may be constant.
-fn changing(column: &str) -> Option<&'static str> {
+/// An expression for a column whose values must differ between turns or between sessions: the `{k}`-th value of the
+/// current turn of session `{pk}`. `None` if the value may be constant.
+fn varying(column: &str) -> Option<&'static str> {
     Some(match column {
         "pk" | "session_pk" => "{pk}::bigint",
-        "session_id" => "'session-' || ({pk}::bigint + {names})",
+        "session_id" => "'session-' || ({pk}::bigint + {offset})",
         "place" => ":place::bigint",
         "first_seq" => ":seq::bigint + {k}",
         "turn_id" => "md5(concat({pk}::bigint, '/', :turn::bigint))::uuid",
         "key" => "md5(concat({pk}::bigint, '+', :turn::bigint, '+', {k}))::uuid",
-        NUMBERED => "nextval('turns')",
+        COMMIT_NO => "nextval('turns')",
         _ => return None,
     })
 }
 
-/// The bound of a search in a changing column: the newest value, computed once per statement. If PostgreSQL evaluated
-/// it for each row, it would scan the table.
+/// The bound of a comparison with a varying column: the newest value, in a form that PostgreSQL computes once per
+/// statement. If it computed the value for each row, it would scan the table.
 fn bound(column: &str) -> Option<&'static str> {
     match column {
-        NUMBERED => Some("(SELECT last_value FROM turns)"),
-        // The searches next to the written turn look for later turns.
+        COMMIT_NO => Some("(SELECT last_value FROM turns)"),
+        // These statements search for turns after the written one.
         "place" => Some("(:place::bigint + 1)"),
         "first_seq" => Some(":seq::bigint"),
-        other => changing(other),
+        other => varying(other),
     }
 }
 
+/// Replaces the placeholders of an expression.
 fn filled(element: &str, pk: &str, k: &str) -> String {
-    let names = (NAMED_FROM - 1).to_string();
-    let element = element.replace("{pk}", pk).replace("{names}", &names);
+    // The first session has pk 1.
+    let offset = (FIRST_SESSION - 1).to_string();
+    let element = element.replace("{pk}", pk).replace("{offset}", &offset);
     element.replace("{k}", k)
 }
 
@@ -228,6 +231,7 @@ mod tests {
         }
     }
 
+    /// The statements of a turn, in a short form.
     fn turn() -> [Sent; 6] {
         [
             sent("BEGIN", &[]),
@@ -246,7 +250,8 @@ mod tests {
         ]
     }
 
-    fn body(keep: Keep, sessions: Option<usize>) -> Vec<String> {
+    /// The lines of the script of [`turn`], without variables.
+    fn lines(keep: Keep, sessions: Option<usize>) -> Vec<String> {
         let types = [
             ("pk", "bigint"),
             ("tenant_id", "text"),
@@ -256,14 +261,14 @@ mod tests {
         ];
         let types = types.map(|(n, t)| (n.to_owned(), t.to_owned())).into();
         let script = script(&turn(), &types, keep, sessions).unwrap();
-        let lines = script.text.lines().filter(|l| !l.starts_with("\\set"));
-        lines.map(str::to_owned).collect()
+        let without_variables = script.text.lines().filter(|l| !l.starts_with("\\set"));
+        without_variables.map(str::to_owned).collect()
     }
 
     #[test]
     fn a_script_sends_the_same_statements_in_the_same_round_trips() {
         assert_eq!(
-            body(Keep::All, None),
+            lines(Keep::All, None),
             [
                 "\\startpipeline",
                 "BEGIN;",
@@ -280,28 +285,28 @@ mod tests {
     }
 
     #[test]
-    fn each_script_leaves_out_its_statements() {
+    fn each_script_omits_its_statements() {
         let without =
-            |keep: Keep, word: &str| !body(keep, None).iter().any(|line| line.contains(word));
+            |keep: Keep, word: &str| !lines(keep, None).iter().any(|line| line.contains(word));
         assert!(!without(Keep::Unlocked, "pg_notify") && without(Keep::Unlocked, "advisory"));
         assert!(without(Keep::Silent, "pg_notify") && !without(Keep::Silent, "s.pk"));
         assert!(without(Keep::Writes, "s.pk") && !without(Keep::Writes, "filrouge.head"));
         assert_eq!(
-            body(Keep::Writes, None)
+            lines(Keep::Writes, None)
                 .iter()
                 .filter(|l| *l == "\\startpipeline")
                 .count(),
             1
         );
         assert!(
-            body(Keep::All, Some(32))
+            lines(Keep::All, Some(32))
                 .iter()
                 .any(|line| line.contains("generate_series(1, 32) i"))
         );
     }
 
     #[test]
-    fn other_values_stay_and_unknown_ones_are_refused() {
+    fn constant_values_are_kept_and_unknown_parameters_are_refused() {
         let lock = sent("SELECT pg_advisory_xact_lock($1)", &["5"]);
         let lock = script(&[lock], &Types::new(), Keep::All, None).unwrap();
         assert!(lock.text.contains("SELECT pg_advisory_xact_lock('5');"));

@@ -1,5 +1,5 @@
-//! Computes the expected results of a search without an index: reads every text of every conversation once and compares it in
-//! full. It shares the texts and the folding with the search, but not its queries, sieves and indexes.
+//! Computes the expected results of a search: reads every text of every conversation once and compares it in full. It
+//! shares the texts and the folding with the search, but not its queries, filters and indexes.
 
 use std::collections::BTreeMap;
 
@@ -17,27 +17,27 @@ struct Document {
 /// One text of a document.
 pub(super) struct Text {
     pub(super) field: Field,
-    /// The current text; for JSON also with its escapes resolved.
+    /// The original text; for JSON also the text with its escapes resolved.
     pub(super) raw: Vec<String>,
     /// The same, folded, with each run of white space as one space.
     folded: Vec<String>,
 }
 
-/// All documents.
-pub(super) struct Everything {
+/// The documents of a library.
+pub(super) struct AllDocuments {
     /// By session, the title first.
     documents: Vec<(String, Document)>,
 }
 
-/// The search condition.
-pub(super) enum Look {
+/// The condition of a search.
+pub(super) enum Condition {
     /// All of these words in one message.
     Words(Vec<String>),
     /// A match within one text of the message.
     Pattern(Regex),
 }
 
-impl Everything {
+impl AllDocuments {
     pub(super) fn read(library: &Library) -> Result<Self> {
         let mut documents = Vec::new();
         for entry in &library.catalog().entries {
@@ -52,11 +52,11 @@ impl Everything {
         Ok(Self { documents })
     }
 
-    /// The number of matching messages and titles, by session.
-    pub(super) fn find(&self, look: &Look) -> BTreeMap<String, usize> {
+    /// The number of matching messages and titles, by session id.
+    pub(super) fn find(&self, condition: &Condition) -> BTreeMap<String, usize> {
         let mut found = BTreeMap::new();
         for (id, document) in &self.documents {
-            if document.holds(look) {
+            if document.matches(condition) {
                 *found.entry(id.clone()).or_default() += 1;
             }
         }
@@ -71,7 +71,7 @@ impl Everything {
 }
 
 impl Document {
-    fn of(spoken: &SearchDocument<'_>) -> Self {
+    fn of(document: &SearchDocument<'_>) -> Self {
         let text = |piece: &filrouge_search::Piece<'_>| {
             let mut raw = vec![piece.text.to_string()];
             if matches!(piece.field, Field::ToolInput | Field::Other) {
@@ -87,18 +87,18 @@ impl Document {
             }
         };
         Self {
-            texts: spoken.pieces.iter().map(text).collect(),
+            texts: document.pieces.iter().map(text).collect(),
         }
     }
 
-    fn holds(&self, look: &Look) -> bool {
-        match look {
-            Look::Words(words) => words.iter().all(|word| {
+    fn matches(&self, condition: &Condition) -> bool {
+        match condition {
+            Condition::Words(words) => words.iter().all(|word| {
                 let word = collapse_spaces(&fold(word));
                 let mut all = self.texts.iter().flat_map(|text| &text.folded);
                 all.any(|text| text.contains(&word))
             }),
-            Look::Pattern(regex) => {
+            Condition::Pattern(regex) => {
                 let mut all = self.texts.iter().flat_map(|text| &text.raw);
                 all.any(|text| regex.is_match(text))
             }

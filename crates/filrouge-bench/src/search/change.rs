@@ -1,4 +1,4 @@
-//! One new message in a generated history, written as OpenCode writes it.
+//! Adds a message to a generated history as OpenCode does.
 
 use std::fs;
 use std::path::Path;
@@ -9,8 +9,8 @@ use serde_json::{Value, json};
 
 use super::corpora::History;
 
-/// Adds a message of the user with the time `at`.
-pub(super) fn say(history: &History, session: &str, at: i64, text: &str) -> Result<()> {
+/// Adds a message of the user, with this time in milliseconds.
+pub(super) fn add_message(history: &History, session: &str, at: i64, text: &str) -> Result<()> {
     let message = json!({"role": "user", "time": {"created": at}, "agent": "build",
         "model": {"providerID": "mock", "modelID": "atelier-1"}});
     let part = json!({"type": "text", "text": text});
@@ -18,21 +18,21 @@ pub(super) fn say(history: &History, session: &str, at: i64, text: &str) -> Resu
     let (message_id, part_id) = (format!("msg_f{at:012x}zzzz"), format!("prt_f{at:012x}zzzz"));
     if history.form == "json" {
         let storage = history.root.join("storage");
-        let message = with(message, &[("id", &message_id), ("sessionID", session)]);
-        let own = [
+        let message = with_members(message, &[("id", &message_id), ("sessionID", session)]);
+        let ids = [
             ("id", part_id.as_str()),
             ("messageID", &message_id),
             ("sessionID", session),
         ];
-        put(
+        write_json(
             &storage.join(format!("part/{message_id}/{part_id}.json")),
-            &with(part, &own),
+            &with_members(part, &ids),
         )?;
-        put(
+        write_json(
             &storage.join(format!("message/{session}/{message_id}.json")),
             &message,
         )?;
-        return touch(&storage, session, at);
+        return set_updated(&storage, session, at);
     }
     let db = Connection::open(history.root.join("opencode.db"))?;
     db.execute_batch("BEGIN IMMEDIATE")?;
@@ -51,28 +51,28 @@ pub(super) fn say(history: &History, session: &str, at: i64, text: &str) -> Resu
     Ok(db.execute_batch("COMMIT")?)
 }
 
-/// Updates the time of the last change in the session's file.
-fn touch(storage: &Path, session: &str, at: i64) -> Result<()> {
+/// Sets the time of the last change in the session's file.
+fn set_updated(storage: &Path, session: &str, at: i64) -> Result<()> {
     for project in fs::read_dir(storage.join("session"))? {
         let path = project?.path().join(format!("{session}.json"));
         if path.exists() {
             let mut value: Value = serde_json::from_slice(&fs::read(&path)?)?;
             let updated = value.pointer_mut("/time/updated").context("time.updated")?;
             *updated = at.into();
-            put(&path, &value)?;
+            write_json(&path, &value)?;
         }
     }
     Ok(())
 }
 
-fn with(mut value: Value, members: &[(&str, &str)]) -> Value {
+fn with_members(mut value: Value, members: &[(&str, &str)]) -> Value {
     for (name, text) in members {
         value[*name] = json!(text);
     }
     value
 }
 
-fn put(path: &Path, value: &Value) -> Result<()> {
+fn write_json(path: &Path, value: &Value) -> Result<()> {
     if let Some(folder) = path.parent() {
         fs::create_dir_all(folder)?;
     }

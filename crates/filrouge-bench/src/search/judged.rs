@@ -15,7 +15,7 @@ pub(super) enum JudgedCorpus {
     Genuine,
     /// `tests/fixtures/opencode-sqlite`.
     OpencodeSqlite,
-    /// `judged/desk.json` and `judged/coding.json`.
+    /// Invented: `judged/desk.json` and `judged/coding.json`.
     Made,
     /// `tools/gen_opencode_storage.py`.
     Generated,
@@ -93,11 +93,12 @@ impl fmt::Display for Kind {
     }
 }
 
-/// One query with its grades.
+/// A query with its grades.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Query {
-    pub(super) ask: String,
+    #[serde(rename = "ask")]
+    pub(super) text: String,
     pub(super) corpus: JudgedCorpus,
     pub(super) kind: Kind,
     /// The language of the query, not of the sessions it finds.
@@ -110,7 +111,7 @@ pub(super) struct Query {
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Written {
+struct QueryFile {
     /// By corpus, the ids of sessions by short name.
     sessions: BTreeMap<String, BTreeMap<String, String>>,
     query: Vec<Query>,
@@ -125,16 +126,16 @@ pub(super) fn folder() -> PathBuf {
 pub(super) fn queries() -> Result<Vec<Query>> {
     let path = folder().join("queries.toml");
     let text = std::fs::read_to_string(&path).with_context(|| path.display().to_string())?;
-    let written: Written = toml::from_str(&text)?;
-    let mut queries = written.query;
+    let file: QueryFile = toml::from_str(&text)?;
+    let mut queries = file.query;
     for query in &mut queries {
-        let names = written.sessions.get(query.corpus.name());
+        let names = file.sessions.get(query.corpus.name());
         let names = names.with_context(|| query.corpus.name())?;
         let mut relevant = BTreeMap::new();
         for (name, grade) in &query.relevant {
-            ensure!((1..=3).contains(grade), "{:?}: grade {grade}", query.ask);
+            ensure!((1..=3).contains(grade), "{:?}: grade {grade}", query.text);
             let id = names.get(name);
-            let id = id.with_context(|| format!("{:?}: no session {name}", query.ask))?;
+            let id = id.with_context(|| format!("{:?}: no session {name}", query.text))?;
             relevant.insert(id.clone(), *grade);
         }
         query.relevant = relevant;
@@ -147,7 +148,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_set_is_large_and_has_every_kind() {
+    fn the_judged_set_is_large_and_has_every_kind() {
         let queries = queries().unwrap();
         assert!(queries.len() >= 80, "{}", queries.len());
         let of_kind = |kind| queries.iter().filter(|q| q.kind == kind).count();
@@ -164,25 +165,25 @@ mod tests {
         );
         for query in &queries {
             let best = query.relevant.values().max();
-            assert_eq!(best, Some(&3), "{:?}: no session has grade 3", query.ask);
+            assert_eq!(best, Some(&3), "{:?}: no session has grade 3", query.text);
             assert!(
                 !query.why.is_empty() && query.language.len() == 2,
                 "{:?}",
-                query.ask
+                query.text
             );
         }
     }
 
     #[test]
     fn no_query_occurs_twice() {
-        let mut asked: Vec<_> = queries()
+        let mut queries: Vec<_> = queries()
             .unwrap()
             .into_iter()
-            .map(|q| (q.corpus, q.ask))
+            .map(|q| (q.corpus, q.text))
             .collect();
-        let all = asked.len();
-        asked.sort();
-        asked.dedup();
-        assert_eq!(asked.len(), all);
+        let count = queries.len();
+        queries.sort();
+        queries.dedup();
+        assert_eq!(queries.len(), count);
     }
 }

@@ -1,4 +1,5 @@
-//! The same contents in a ledger: searches in process and over HTTP, and the cost of a feed for concurrent appends.
+//! `search --ledger`: the same histories in a ledger. Searches in process and over HTTP, and the cost of a feed for
+//! concurrent appends.
 
 use std::path::Path;
 use std::process::Command;
@@ -21,13 +22,14 @@ use super::mix::{Class, mix};
 use super::{appends, searchers, speed};
 use crate::Setup;
 use crate::http::{Server, binary};
-use crate::load::answer;
+use crate::load::read_response;
 use crate::product::Product;
 use crate::report::{Line, Section, Target};
 use crate::stats::{Leg, Series, micros};
 
-/// The time limit for an index to catch up.
-const PATIENCE: Duration = Duration::from_secs(600);
+/// The time limit for an index to catch up, and for a server to become idle.
+const TIMEOUT: Duration = Duration::from_secs(600);
+
 /// `search --ledger`.
 pub(super) async fn measure(setup: &Setup, section: &mut Section) -> Result<()> {
     for times in [1, 5] {
@@ -40,7 +42,7 @@ pub(super) async fn measure(setup: &Setup, section: &mut Section) -> Result<()> 
             let classes = mix(setup, &history, &library)?;
             anyhow::Ok((history, classes))
         })?;
-        imported(setup, dir.path(), &history, section)?;
+        import(setup, dir.path(), &history, section)?;
         let name = format!(
             "ledger of {:.0}k parts",
             history.truth.parts as f64 / 1000.0
@@ -54,23 +56,23 @@ pub(super) async fn measure(setup: &Setup, section: &mut Section) -> Result<()> 
         bench.in_process(dir.path(), &classes).await?;
         bench.over_http(dir, &classes).await?;
     }
-    during_appends(setup, section).await
+    measure_appends(setup, section).await
 }
 
-/// Appends to a separate store.
-async fn during_appends(setup: &Setup, section: &mut Section) -> Result<()> {
+/// Measures appends to a separate store.
+async fn measure_appends(setup: &Setup, section: &mut Section) -> Result<()> {
     let dir = setup.dir()?;
     let product = Product::open(dir.path(), true).await?;
-    let fed = Fed::over(&product, dir.path())?;
-    appends::measure(setup, "ledger", &product, &fed, section).await?;
+    let indexed = IndexedEngine::new(&product, dir.path())?;
+    appends::measure(setup, "ledger", &product, &indexed, section).await?;
     product.close().await;
     Ok(())
 }
 
 /// Runs `filrouge import` on the history.
-fn imported(setup: &Setup, dir: &Path, history: &History, section: &mut Section) -> Result<()> {
+fn import(setup: &Setup, dir: &Path, history: &History, section: &mut Section) -> Result<()> {
     let program = binary(setup)?;
-    let began = Instant::now();
+    let start = Instant::now();
     let out = Command::new(program)
         .args(["import", "opencode"])
         .arg(&history.root)
@@ -85,7 +87,7 @@ fn imported(setup: &Setup, dir: &Path, history: &History, section: &mut Section)
         "{}",
         String::from_utf8_lossy(&out.stderr)
     );
-    let took = began.elapsed().as_secs_f64();
+    let took = start.elapsed().as_secs_f64();
     section.notes.push(format!(
         "ledger: {} parts imported in {took:.1} s",
         history.truth.parts
@@ -101,13 +103,13 @@ struct Bench<'a> {
 }
 
 /// An engine with an index and its feed, over an open store.
-pub(super) struct Fed {
+pub(super) struct IndexedEngine {
     pub(super) engine: Arc<Engine>,
     pub(super) feed: Arc<LedgerFeed>,
 }
 
-impl Fed {
-    fn over(product: &Product, dir: &Path) -> Result<Self> {
+impl IndexedEngine {
+    fn new(product: &Product, dir: &Path) -> Result<Self> {
         let index = searchers::open(&dir.join("bench.index"))?;
         let engine = Engine::new(
             product.ledger.clone(),
@@ -123,52 +125,58 @@ impl Fed {
         })
     }
 
-    pub(super) async fn caught_up(&self) -> Result<()> {
-        let progress = self.feed.catch_up(PATIENCE, &|| false).await?;
-        ensure!(progress.done, "{} commits behind", progress.lag_commits);
+    /// Runs the feed until the index is complete.
+    pub(super) async fn catch_up(&self) -> Result<()> {
+        let progress = self.feed.catch_up(TIMEOUT, &|| false).await?;
+        ensure!(
+            progress.done,
+            "the index is {} commits behind",
+            progress.lag_commits
+        );
         Ok(())
     }
 }
 
-/// The operator of the store, who sees everything.
+/// The operator of the store, who may read everything.
 fn operator() -> filrouge_engine::Caller {
     filrouge_engine::Caller::operator(TenantId::default_tenant())
 }
 
 impl Bench<'_> {
-    fn number(&mut self, what: &str, value: f64, target: Target, shown: String) {
+    fn add_number(&mut self, what: &str, value: f64, target: Target, shown: String) {
         let what = format!("{}: {what}", self.name);
         self.section
             .lines
             .push(Line::number(&what, value, target, shown));
     }
 
+    /// Measures the index and searches in this process.
     async fn in_process(&mut self, dir: &Path, classes: &[Class]) -> Result<()> {
         let product = Product::open(dir, true).await?;
-        let fed = Fed::over(&product, dir)?;
-        let began = Instant::now();
-        fed.caught_up().await?;
-        let built = began.elapsed().as_secs_f64();
-        self.number(
+        let indexed = IndexedEngine::new(&product, dir)?;
+        let start = Instant::now();
+        indexed.catch_up().await?;
+        let built = start.elapsed().as_secs_f64();
+        self.add_number(
             "first build, s",
             built,
             Target::Shown,
             format!("{built:.2} s"),
         );
-        let index = fed.feed.index();
+        let index = indexed.feed.index();
         while tokio::task::block_in_place(|| index.tidy())? {}
         let status = tokio::task::block_in_place(|| index.status())?;
         let (bytes, texts) = (status.bytes as f64, status.text_bytes as f64);
         let shown = format!("{:.1} MB of {:.1} MB", bytes / 1e6, texts / 1e6);
-        self.number(
+        self.add_number(
             "index / its texts, bytes",
             bytes / texts,
             Target::AtMost(1.0),
             shown,
         );
         let search = LedgerSearch::new(
-            fed.engine.clone(),
-            fed.feed.clone(),
+            indexed.engine.clone(),
+            indexed.feed.clone(),
             operator(),
             Handle::current(),
         );
@@ -179,55 +187,56 @@ impl Bench<'_> {
         Ok(())
     }
 
-    fn planted(&self, found: &[&str], needle: &str) -> Result<()> {
-        let homes = self
+    /// Checks that a needle was found in exactly the sessions in which it was planted.
+    fn check_needle(&self, found: &[&str], needle: &str) -> Result<()> {
+        let planted = self
             .history
             .truth
             .needles
             .get(needle)
             .context("no such needle")?;
-        let mut homes: Vec<&str> = homes.iter().map(String::as_str).collect();
+        let mut planted: Vec<&str> = planted.iter().map(String::as_str).collect();
         let mut found = found.to_vec();
-        homes.sort_unstable();
+        planted.sort_unstable();
         found.sort_unstable();
         ensure!(
-            found == homes,
-            "{needle:?}: {} sessions of {}",
+            found == planted,
+            "{needle:?}: found in {} sessions, planted in {}",
             found.len(),
-            homes.len()
+            planted.len()
         );
         Ok(())
     }
 
     fn searches(&mut self, searcher: &Searcher, classes: &[Class]) -> Result<()> {
         for needle in self.history.truth.needles.keys() {
-            let found = searchers::search(searcher, &searchers::asks(needle, 500))?;
+            let found = searchers::search(searcher, &searchers::by_words(needle, 500))?;
             let ids: Vec<&str> = found
                 .sessions
                 .iter()
                 .map(|hit| hit.session.id.as_str())
                 .collect();
-            self.planted(&ids, needle)?;
+            self.check_needle(&ids, needle)?;
         }
-        let queries: Vec<String> = narrow(classes);
-        speed::asked(searcher, &queries)?;
-        let (mut took, began) = (Vec::new(), Instant::now());
+        let queries: Vec<String> = narrowed_queries(classes);
+        speed::time_queries(searcher, &queries)?;
+        let (mut latencies, start) = (Vec::new(), Instant::now());
         for _ in 0..self.setup.size(2 + self.setup.pairs, 1) {
-            took.extend(speed::asked(searcher, &queries)?);
+            latencies.extend(speed::time_queries(searcher, &queries)?);
         }
-        self.latencies("searches in process", took, began.elapsed());
+        self.add_latencies("searches in process", latencies, start.elapsed());
         Ok(())
     }
 
-    fn latencies(&mut self, what: &str, took: Vec<f64>, wall: Duration) {
-        let leg = Leg::new(took, wall);
-        for (quantile, micros, most) in [("p50", leg.p50, 5.0), ("p99", leg.p99, 25.0)] {
+    fn add_latencies(&mut self, what: &str, latencies: Vec<f64>, wall: Duration) {
+        let leg = Leg::new(latencies, wall);
+        for (quantile, micros, target) in [("p50", leg.p50, 5.0), ("p99", leg.p99, 25.0)] {
             let millis = micros / 1000.0;
             let what = format!("{what}: words, phrases, regexes with a literal: {quantile}, ms");
-            self.number(
+            self.add_number(
                 &what,
                 millis,
-                Target::AtMost(most),
+                Target::AtMost(target),
                 format!("{millis:.2} ms"),
             );
         }
@@ -236,47 +245,50 @@ impl Bench<'_> {
         self.section.series.push(series);
     }
 
-    /// A separate server, which maintains its index without help.
+    /// Measures searches over HTTP of a separate server, which maintains its own index.
     async fn over_http(&mut self, dir: tempfile::TempDir, classes: &[Class]) -> Result<()> {
         let store = format!("sqlite:{}", dir.path().join("filrouge.db").display());
         let server = Server::start_on(&binary(self.setup)?, None, dir, &store)?;
-        let mut caller = Caller::connect(&server.address).await?;
-        let began = Instant::now();
-        for (needle, homes) in &self.history.truth.needles {
-            while !caller.finds_all(needle, homes.len()).await? {
-                ensure!(began.elapsed() < PATIENCE, "{needle:?} is not found");
+        let mut http = HttpClient::connect(&server.address).await?;
+        let start = Instant::now();
+        for (needle, planted) in &self.history.truth.needles {
+            while !http.finds_all(needle, planted.len()).await? {
+                ensure!(
+                    start.elapsed() < TIMEOUT,
+                    "{needle:?} was not found in all its sessions in time"
+                );
                 tokio::time::sleep(Duration::from_millis(250)).await;
             }
         }
-        let learned = began.elapsed().as_secs_f64();
-        let shown = format!("{learned:.1} s");
-        self.number(
-            "a server's own index, until it knows everything, s",
-            learned,
+        let complete_after = start.elapsed().as_secs_f64();
+        let shown = format!("{complete_after:.1} s");
+        self.add_number(
+            "a server's own index, until it is complete, s",
+            complete_after,
             Target::Shown,
             shown,
         );
-        becomes_idle(&server).await?;
-        let queries = narrow(classes);
+        wait_until_idle(&server).await?;
+        let queries = narrowed_queries(classes);
         for query in &queries {
-            caller.search(query, 20).await?;
+            http.search(query, 20).await?;
         }
-        let (mut took, began) = (Vec::new(), Instant::now());
+        let (mut latencies, start) = (Vec::new(), Instant::now());
         for _ in 0..self.setup.size(2 + self.setup.pairs, 1) {
             for query in &queries {
                 let call = Instant::now();
-                caller.search(query, 20).await?;
-                took.push(micros(call));
+                http.search(query, 20).await?;
+                latencies.push(micros(call));
             }
         }
-        self.latencies("searches over HTTP", took, began.elapsed());
+        self.add_latencies("searches over HTTP", latencies, start.elapsed());
         Ok(())
     }
 }
 
-/// Waits until a server has no background work left.
-async fn becomes_idle(server: &Server) -> Result<()> {
-    let began = Instant::now();
+/// Waits until a server uses hardly any CPU time.
+async fn wait_until_idle(server: &Server) -> Result<()> {
+    let start = Instant::now();
     let mut before = server.cpu_seconds()?;
     loop {
         tokio::time::sleep(Duration::from_secs(2)).await;
@@ -285,28 +297,29 @@ async fn becomes_idle(server: &Server) -> Result<()> {
             return Ok(());
         }
         ensure!(
-            began.elapsed() < PATIENCE,
-            "the server does not become idle"
+            start.elapsed() < TIMEOUT,
+            "the server did not become idle in time"
         );
         before = now;
     }
 }
 
-fn narrow(classes: &[Class]) -> Vec<String> {
+/// The queries that an index narrows.
+fn narrowed_queries(classes: &[Class]) -> Vec<String> {
     let narrow = classes.iter().filter(|class| class.narrow);
     narrow
         .flat_map(|class| class.queries.iter().cloned())
         .collect()
 }
 
-/// A keep-alive connection.
-struct Caller {
+/// An HTTP client with one keep-alive connection.
+struct HttpClient {
     stream: TcpStream,
     address: String,
     buffer: Vec<u8>,
 }
 
-impl Caller {
+impl HttpClient {
     async fn connect(address: &str) -> Result<Self> {
         let stream = TcpStream::connect(address).await?;
         stream.set_nodelay(true)?;
@@ -317,15 +330,15 @@ impl Caller {
         })
     }
 
-    /// Searches; the answer is in the buffer.
+    /// Searches; the response is in the buffer afterwards.
     async fn search(&mut self, query: &str, limit: usize) -> Result<()> {
-        let query = encoded(query);
+        let query = percent_encoded(query);
         let request = format!(
             "GET /api/v1/search?q={query}&limit={limit} HTTP/1.1\r\nhost: {}\r\n\r\n",
             self.address
         );
         self.stream.write_all(request.as_bytes()).await?;
-        let status = answer(&mut self.stream, &mut self.buffer).await?;
+        let status = read_response(&mut self.stream, &mut self.buffer).await?;
         ensure!(
             status == 200,
             "{status}: {}",
@@ -334,18 +347,20 @@ impl Caller {
         Ok(())
     }
 
-    /// Whether the index finds `needle` in as many sessions as `homes`.
-    async fn finds_all(&mut self, needle: &str, homes: usize) -> Result<bool> {
+    /// Whether the server finds `needle` in this many sessions.
+    async fn finds_all(&mut self, needle: &str, sessions: usize) -> Result<bool> {
         self.search(needle, 1).await?;
         let text = String::from_utf8_lossy(&self.buffer);
-        let (_, body) = text.split_once("\r\n\r\n").context("no body")?;
+        let (_, body) = text
+            .split_once("\r\n\r\n")
+            .context("a response without a body")?;
         let page: serde_json::Value = serde_json::from_str(body)?;
-        Ok(page["total_sessions"] == homes)
+        Ok(page["total_sessions"] == sessions)
     }
 }
 
 /// Percent-encodes a text for a query string.
-fn encoded(text: &str) -> String {
+fn percent_encoded(text: &str) -> String {
     let mut out = String::new();
     for byte in text.bytes() {
         if byte.is_ascii_alphanumeric() {

@@ -14,14 +14,14 @@ use crate::workload::Rng;
 /// Queries of one kind.
 pub(super) struct Class {
     pub(super) name: &'static str,
-    /// Whether an index can narrow it: it contains three consecutive literal characters.
+    /// Whether an index narrows them: each contains three consecutive literal characters.
     pub(super) narrow: bool,
     pub(super) queries: Vec<String>,
 }
 
 /// A rare word occurs in at most this many messages; planted words are rare too.
 const RARE: u32 = 5;
-/// A word that is neither rare nor common occurs in this many messages.
+/// A middling word, neither rare nor common, occurs in this many messages.
 const MIDDLING: std::ops::RangeInclusive<u32> = 50..=500;
 
 /// Regular expressions that each contain three or more consecutive literal characters.
@@ -48,12 +48,12 @@ const WITHOUT_LITERAL: &[&str] = &[
 ];
 
 /// The number of messages that contain each word.
-fn counted(library: &Library) -> Result<BTreeMap<String, u32>> {
+fn word_counts(library: &Library) -> Result<BTreeMap<String, u32>> {
     let mut counts = BTreeMap::new();
     for entry in &library.catalog().entries {
         for message in &library.conversation(entry)?.messages {
-            let spoken = SearchDocument::of(message);
-            let texts = spoken.pieces.iter().map(|piece| &*piece.text);
+            let document = SearchDocument::of(message);
+            let texts = document.pieces.iter().map(|piece| &*piece.text);
             let words = texts.flat_map(|text| text.split(|c: char| !c.is_ascii_alphabetic()));
             let words: BTreeSet<&str> = words.filter(|word| word.len() >= 4).collect();
             for word in words {
@@ -68,7 +68,10 @@ fn counted(library: &Library) -> Result<BTreeMap<String, u32>> {
 }
 
 /// Pairs of adjacent words, and pieces of identifiers, from random messages.
-fn neighbors(library: &Library, rng: &mut Rng) -> Result<(BTreeSet<String>, BTreeSet<String>)> {
+fn phrases_and_pieces(
+    library: &Library,
+    rng: &mut Rng,
+) -> Result<(BTreeSet<String>, BTreeSet<String>)> {
     let catalog = library.catalog();
     let (mut phrases, mut pieces) = (BTreeSet::new(), BTreeSet::new());
     for _ in 0..200 {
@@ -100,7 +103,7 @@ fn neighbors(library: &Library, rng: &mut Rng) -> Result<(BTreeSet<String>, BTre
 }
 
 /// Selects `count` of the texts, evenly spaced.
-fn some(all: impl IntoIterator<Item = String>, count: usize) -> Vec<String> {
+fn evenly_spaced(all: impl IntoIterator<Item = String>, count: usize) -> Vec<String> {
     let all: Vec<String> = all.into_iter().collect();
     let step = (all.len() / count.max(1)).max(1);
     all.into_iter().step_by(step).take(count).collect()
@@ -108,20 +111,20 @@ fn some(all: impl IntoIterator<Item = String>, count: usize) -> Vec<String> {
 
 /// The queries of all kinds.
 pub(super) fn mix(setup: &Setup, history: &History, library: &Library) -> Result<Vec<Class>> {
-    let counts = counted(library)?;
-    let those = |is: &dyn Fn(u32) -> bool, count: usize| {
-        let own = counts
+    let counts = word_counts(library)?;
+    let words_with = |is_wanted: &dyn Fn(u32) -> bool, count: usize| {
+        let words = counts
             .iter()
-            .filter(|(_, n)| is(**n))
+            .filter(|(_, n)| is_wanted(**n))
             .map(|(word, _)| word.clone());
-        some(own, setup.size(count, 3))
+        evenly_spaced(words, setup.size(count, 3))
     };
     let mut rare: Vec<String> = history.truth.needles.keys().cloned().collect();
-    rare.extend(those(&|n| n <= RARE, 27));
+    rare.extend(words_with(&|n| n <= RARE, 27));
     let mut common: Vec<(&String, &u32)> = counts.iter().collect();
     common.sort_by_key(|(word, count)| (std::cmp::Reverse(**count), *word));
     let common = common.into_iter().take(10).map(|(word, _)| word.clone());
-    let (phrases, pieces) = neighbors(library, &mut Rng::new(11))?;
+    let (phrases, pieces) = phrases_and_pieces(library, &mut Rng::new(11))?;
     let class = |name, narrow, queries| Class {
         name,
         narrow,
@@ -133,14 +136,14 @@ pub(super) fn mix(setup: &Setup, history: &History, library: &Library) -> Result
         class(
             "middling words",
             true,
-            those(&|n| MIDDLING.contains(&n), 30),
+            words_with(&|n| MIDDLING.contains(&n), 30),
         ),
         class("common words", true, common.collect()),
-        class("phrases", true, some(phrases, setup.size(20, 3))),
+        class("phrases", true, evenly_spaced(phrases, setup.size(20, 3))),
         class(
             "pieces of identifiers",
             true,
-            some(pieces, setup.size(20, 3)),
+            evenly_spaced(pieces, setup.size(20, 3)),
         ),
         class("regexes with a literal", true, owned(WITH_LITERAL)),
         class("other regexes", false, owned(WITHOUT_LITERAL)),

@@ -16,6 +16,7 @@ use crate::stats::{median, micros};
 /// January 2026, as a Unix time.
 const LONG_AGO: Duration = Duration::from_secs(1_767_225_600);
 
+/// The program, with its own home folder.
 struct Program<'a> {
     setup: &'a Setup,
     history: &'a History,
@@ -33,25 +34,27 @@ impl Program<'_> {
             .env_remove("XDG_CONFIG_HOME")
             .env_remove("XDG_CACHE_HOME")
             .output()?;
-        let reported = String::from_utf8_lossy(&out.stderr);
-        ensure!(out.status.success(), "filrouge {arguments:?}: {reported}");
+        let stderr = String::from_utf8_lossy(&out.stderr);
+        ensure!(out.status.success(), "filrouge {arguments:?}: {stderr}");
         Ok(String::from_utf8(out.stdout)?)
     }
 
-    /// The median of `times` runs, ms.
-    fn searches(&self, times: usize) -> Result<f64> {
+    /// The median duration of a search, ms: every needle, `times` times.
+    fn median_search(&self, times: usize) -> Result<f64> {
         let mut took = Vec::new();
         for _ in 0..times {
-            for (needle, homes) in &self.history.truth.needles {
-                // The program shows only part of the results when they exceed a page.
-                if homes.len() > 20 {
+            for (needle, planted) in &self.history.truth.needles {
+                // One page shows at most 20 sessions.
+                if planted.len() > 20 {
                     continue;
                 }
                 let call = Instant::now();
-                let reported = self.run(&["search", needle, "--json"])?;
+                let found = self.run(&["search", needle, "--json"])?;
                 took.push(micros(call) / 1000.0);
-                let all = homes.iter().all(|home| reported.contains(home.as_str()));
-                ensure!(all, "{needle:?} was not found");
+                let has_all = planted
+                    .iter()
+                    .all(|session| found.contains(session.as_str()));
+                ensure!(has_all, "{needle:?} was not found in all its sessions");
             }
         }
         Ok(median(took))
@@ -63,18 +66,18 @@ pub(super) fn measure(setup: &Setup, history: &History, section: &mut Section) -
     let home = setup.dir()?;
     // Builds the program now if necessary, so that the build is not timed.
     let program = binary(setup)?;
-    let own = Setup {
+    let setup_with_binary = Setup {
         binary: Some(program),
         root: setup.root.clone(),
         ..*setup
     };
     let program = Program {
-        setup: &own,
+        setup: &setup_with_binary,
         history,
         home: home.path(),
     };
     let times = setup.size(3 * setup.pairs, 1);
-    let scanning = program.searches(times)?;
+    let scanning = program.median_search(times)?;
     program.run(&["index", "update"])?;
     let mut line = |what: &str, took: f64| {
         let what = format!(
@@ -86,12 +89,12 @@ pub(super) fn measure(setup: &Setup, history: &History, section: &mut Section) -
         line.limit = format!("{scanning:.1} ms: without an index");
         section.lines.push(line);
     };
-    line("the whole process", program.searches(times)?);
+    line("the process", program.median_search(times)?);
     if history.form == "json" {
-        // The tree was written seconds ago, so the program assumes that agents are active in all of it.
+        // The tree was written seconds ago, so the program assumes that agents still write all of its sessions.
         backdate(&history.root)?;
         program.run(&["index", "update"])?;
-        line("the same, no agent at work", program.searches(times)?);
+        line("the same, no active agent", program.median_search(times)?);
     }
     Ok(())
 }

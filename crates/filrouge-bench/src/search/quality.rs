@@ -1,4 +1,4 @@
-//! Whether the intended session ranks first: the judged set, by words, by meaning, and by both.
+//! `search --quality`: how well the judged queries rank their sessions, by words, by meaning, and by both.
 
 use std::path::Path;
 
@@ -16,26 +16,26 @@ use crate::report::{Line, Section, Target};
 /// The number of sessions in a result that are examined.
 const SHOWN: usize = 50;
 
-/// The number of queries that are named because their score drops most.
+/// The number of listed queries whose score drops most.
 const WORST: usize = 12;
 
-/// The search methods, in the order of the table.
-const WAYS: [(&str, Mode); 3] = [
+/// The search modes, in the order of the table.
+const MODES: [(&str, Mode); 3] = [
     ("words", Mode::Words),
     ("meaning", Mode::Meaning),
     ("both", Mode::Both),
 ];
 
-/// A query, and the score of each method.
-struct Answered {
+/// A query, and its score in each of [`MODES`].
+struct ScoredQuery {
     query: Query,
-    scores: [Score; WAYS.len()],
+    scores: [Score; MODES.len()],
 }
 
 /// `search --quality`.
 pub(super) fn measure(setup: &Setup, model: Option<&Path>, section: &mut Section) -> Result<()> {
-    let answered = answered(setup, model, section)?;
-    let all = |method: usize| of(&answered, method, |_| true);
+    let scored = score_queries(setup, model, section)?;
+    let all = |mode: usize| mean_score(&scored, mode, |_| true);
     let (words, meaning, both) = (all(0), all(1), all(2));
     for (name, alone) in [("words", words), ("meaning", meaning)] {
         let what = format!("quality: nDCG@10 of both / of {name} alone");
@@ -49,17 +49,22 @@ pub(super) fn measure(setup: &Setup, model: Option<&Path>, section: &mut Section
             shown,
         ));
     }
-    section.notes.push(table(&answered));
-    section.notes.extend(worst(&answered));
+    section.notes.push(table(&scored));
+    section.notes.extend(worst(&scored));
     Ok(())
 }
 
-fn answered(setup: &Setup, model: Option<&Path>, section: &mut Section) -> Result<Vec<Answered>> {
+/// Searches for every judged query in every mode.
+fn score_queries(
+    setup: &Setup,
+    model: Option<&Path>,
+    section: &mut Section,
+) -> Result<Vec<ScoredQuery>> {
     let dir = setup.dir()?;
-    let (embedder, reported) = searchers::embedder(model)?;
-    section.notes.push(format!("quality: {reported}"));
+    let (embedder, note) = searchers::embedder(model)?;
+    section.notes.push(format!("quality: {note}"));
     let queries = queries()?;
-    let mut answered = Vec::new();
+    let mut scored = Vec::new();
     for corpus in JudgedCorpus::ALL {
         let sources = corpora::sources(corpus, dir.path())?;
         let library = corpora::library(sources.clone());
@@ -71,25 +76,25 @@ fn answered(setup: &Setup, model: Option<&Path>, section: &mut Section) -> Resul
             .searcher(&library)
             .with_embedder(Some(embedder.clone()));
         for query in queries.iter().filter(|query| query.corpus == corpus) {
-            let mut scores = [Score::default(); WAYS.len()];
-            for (score, (_, mode)) in scores.iter_mut().zip(WAYS) {
-                *score = asked(&searcher, query, mode)?;
+            let mut scores = [Score::default(); MODES.len()];
+            for (score, (_, mode)) in scores.iter_mut().zip(MODES) {
+                *score = score_query(&searcher, query, mode)?;
             }
-            answered.push(Answered {
+            scored.push(ScoredQuery {
                 query: query.clone(),
                 scores,
             });
         }
     }
-    Ok(answered)
+    Ok(scored)
 }
 
-fn asked(searcher: &Searcher, query: &Query, mode: Mode) -> Result<Score> {
+fn score_query(searcher: &Searcher, query: &Query, mode: Mode) -> Result<Score> {
     let ask = Ask {
         mode,
-        ..searchers::asks(&query.ask, SHOWN)
+        ..searchers::by_words(&query.text, SHOWN)
     };
-    let found = searchers::search(searcher, &ask).with_context(|| query.ask.clone())?;
+    let found = searchers::search(searcher, &ask).with_context(|| query.text.clone())?;
     let order: Vec<String> = found
         .sessions
         .into_iter()
@@ -98,44 +103,47 @@ fn asked(searcher: &Searcher, query: &Query, mode: Mode) -> Result<Score> {
     Ok(score(&order, &query.relevant))
 }
 
-fn of(answered: &[Answered], method: usize, is: impl Fn(&Query) -> bool) -> Score {
-    let own = answered.iter().filter(|one| is(&one.query));
-    mean(own.filter_map(|one| one.scores.get(method).copied()))
+/// The mean score of the selected queries in one mode.
+fn mean_score(scored: &[ScoredQuery], mode: usize, is_selected: impl Fn(&Query) -> bool) -> Score {
+    let selected = scored.iter().filter(|one| is_selected(&one.query));
+    mean(selected.filter_map(|one| one.scores.get(mode).copied()))
 }
 
 /// The queries whose score drops most when they are searched by words and meaning instead of by words alone.
-fn worst(answered: &[Answered]) -> Vec<String> {
-    let loss = |one: &Answered| {
+fn worst(scored: &[ScoredQuery]) -> Vec<String> {
+    let loss = |one: &ScoredQuery| {
         let [words, _, both] = one.scores;
         words.ndcg - both.ndcg
     };
-    let mut all: Vec<_> = answered.iter().filter(|one| loss(one) > 0.01).collect();
+    let mut all: Vec<_> = scored.iter().filter(|one| loss(one) > 0.01).collect();
     all.sort_by(|a, b| loss(b).total_cmp(&loss(a)));
-    let reported = |one: &&Answered| {
+    let described = |one: &&ScoredQuery| {
         let [words, _, both] = one.scores;
-        let Query { ask, kind, why, .. } = &one.query;
+        let Query {
+            text, kind, why, ..
+        } = &one.query;
         format!(
-            "quality: {kind} {ask:?}: {:.3} by words, {:.3} by both ({why})",
+            "quality: {kind} {text:?}: {:.3} by words, {:.3} by both ({why})",
             words.ndcg, both.ndcg
         )
     };
-    all.iter().take(WORST).map(reported).collect()
+    all.iter().take(WORST).map(described).collect()
 }
 
-/// nDCG@10, recall@10 and MRR of every method, by kind, by language and in total.
-fn table(answered: &[Answered]) -> String {
+/// nDCG@10, recall@10 and MRR of every mode, by kind, by language and in total.
+fn table(scored: &[ScoredQuery]) -> String {
     let mut table = Table::new();
     table.load_style(presets::ASCII_MARKDOWN);
     let mut header = vec!["queries".to_owned(), "n".to_owned()];
-    header.extend(WAYS.map(|(name, _)| format!("{name}: nDCG@10 · recall@10 · MRR")));
+    header.extend(MODES.map(|(name, _)| format!("{name}: nDCG@10 · recall@10 · MRR")));
     header.push("both >= each".to_owned());
     table.set_header(header);
-    let mut row = |name: String, is: &dyn Fn(&Query) -> bool| {
-        let n = answered.iter().filter(|one| is(&one.query)).count();
+    let mut row = |name: String, is_selected: &dyn Fn(&Query) -> bool| {
+        let n = scored.iter().filter(|one| is_selected(&one.query)).count();
         if n == 0 {
             return;
         }
-        let scores = [0, 1, 2].map(|method| of(answered, method, is));
+        let scores = [0, 1, 2].map(|mode| mean_score(scored, mode, is_selected));
         let mut cells = vec![name, n.to_string()];
         cells.extend(
             scores.map(|s| format!("{:.3} · {:.3} · {:.3}", s.ndcg, s.recall, s.reciprocal)),

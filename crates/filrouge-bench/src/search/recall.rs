@@ -1,5 +1,5 @@
-//! Recall: planted needles, the judged literals, and random pieces of every kind of text, searched with an index, with
-//! half of an index, and without, through all pages, and compared with the expected results.
+//! `search --recall`: searches for planted needles, the literal judged queries, and random pieces of every kind of
+//! text, with a complete index, with half an index, and with none. All pages are compared with the expected results.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -11,7 +11,7 @@ use filrouge_search::feed::SourceIndex;
 use filrouge_sources::Source;
 use regex::{Regex, RegexBuilder};
 
-use super::brute::{Everything, Look};
+use super::brute::{AllDocuments, Condition};
 use super::corpora::{self, History};
 use super::judged::{JudgedCorpus, Kind, queries};
 use super::searchers::{self, SourceIndexes};
@@ -21,27 +21,27 @@ use crate::workload::Rng;
 
 /// Sessions per page: few enough that common words take several pages.
 const PAGE: usize = 50;
-/// The number of random pieces of each kind of text.
+/// The number of random pieces of each kind of text, full and with `--quick`.
 const PIECES: (usize, usize) = (24, 2);
 
 /// A query, and the condition that its results must meet.
 struct Needle {
     query: String,
-    look: Look,
+    condition: Condition,
 }
 
 impl Needle {
     fn phrase(text: &str) -> Self {
         Self {
             query: format!("\"{text}\""),
-            look: Look::Words(vec![text.to_owned()]),
+            condition: Condition::Words(vec![text.to_owned()]),
         }
     }
 
     fn words(words: &[&str]) -> Self {
         Self {
             query: words.join(" "),
-            look: Look::Words(words.iter().map(|word| (*word).to_owned()).collect()),
+            condition: Condition::Words(words.iter().map(|word| (*word).to_owned()).collect()),
         }
     }
 
@@ -49,12 +49,12 @@ impl Needle {
         let flag = if any_case { "i" } else { "" };
         Ok(Self {
             query: format!("/{pattern}/{flag}"),
-            look: Look::Pattern(built(pattern, any_case)?),
+            condition: Condition::Pattern(build_regex(pattern, any_case)?),
         })
     }
 }
 
-fn built(pattern: &str, any_case: bool) -> Result<Regex> {
+fn build_regex(pattern: &str, any_case: bool) -> Result<Regex> {
     let mut builder = RegexBuilder::new(pattern);
     Ok(builder
         .case_insensitive(any_case)
@@ -82,56 +82,59 @@ pub(super) fn measure(setup: &Setup, section: &mut Section) -> Result<()> {
     let dir = setup.dir()?;
     let (sources, history) = sources(setup, dir.path())?;
     let library = corpora::library(sources.clone());
-    let everything = Everything::read(&library)?;
-    let mut needles = needles(setup, &history, &everything)?;
+    let documents = AllDocuments::read(&library)?;
+    let mut needles = needles(setup, &history, &documents)?;
     if setup.quick {
         needles = needles.into_iter().step_by(5).collect();
     }
     let expected: Vec<_> = needles
         .iter()
-        .map(|needle| everything.find(&needle.look))
+        .map(|needle| documents.find(&needle.condition))
         .collect();
-    for (needle, homes) in &history.truth.needles {
-        let found = everything.find(&Look::Words(vec![needle.clone()]));
+    for (needle, planted) in &history.truth.needles {
+        let found = documents.find(&Condition::Words(vec![needle.clone()]));
         let found: BTreeSet<&String> = found.keys().collect();
         ensure!(
-            found == homes.iter().collect(),
+            found == planted.iter().collect(),
             "{needle:?} is not where it was planted"
         );
     }
-    drop(everything);
+    drop(documents);
     let half = SourceIndexes::open(&sources, &dir.path().join("half"))?;
     fill_half(&half.each)?;
-    let whole = SourceIndexes::open(&sources, &dir.path().join("whole"))?;
-    whole.fill()?;
-    let asked: Vec<(&Needle, &BTreeMap<String, usize>)> = needles.iter().zip(&expected).collect();
+    let complete = SourceIndexes::open(&sources, &dir.path().join("complete"))?;
+    complete.fill()?;
+    let checked: Vec<(&Needle, &BTreeMap<String, usize>)> = needles.iter().zip(&expected).collect();
     // Queries that no index answers scan everything for every page: the full set would take most of an hour.
     for (how, searcher, every) in [
-        ("with an index", whole.searcher(&library), 1),
+        ("with an index", complete.searcher(&library), 1),
         (
             "with half of one",
             half.searcher(&library),
             setup.size(4, 1),
         ),
-        ("without", searchers::scanning(&library), setup.size(16, 1)),
+        ("without", searchers::full_scan(&library), setup.size(16, 1)),
     ] {
         compare(
             how,
             &searcher,
-            asked.iter().step_by(every).copied(),
+            checked.iter().step_by(every).copied(),
             section,
         )?;
     }
     section.notes.push(format!(
-        "recall: {} questions of {} sessions, of which {} are answered by more than one page",
+        "recall: {} queries over {} sessions; the results of {} queries take more than one page",
         needles.len(),
         library.catalog().entries.len(),
-        expected.iter().filter(|homes| homes.len() > PAGE).count(),
+        expected
+            .iter()
+            .filter(|sessions| sessions.len() > PAGE)
+            .count(),
     ));
     Ok(())
 }
 
-/// Stops when half of the sessions are indexed; a source that is indexed in one step may be fully indexed.
+/// Indexes half of the sessions; a source that is indexed in one step may become complete.
 fn fill_half(indexes: &[Arc<SourceIndex>]) -> Result<()> {
     let mut left = 0;
     for index in indexes {
@@ -144,41 +147,42 @@ fn fill_half(indexes: &[Arc<SourceIndex>]) -> Result<()> {
         )?;
         left += index.snapshot(std::time::Duration::ZERO).stale.len();
     }
-    ensure!(left > 0, "the index is complete");
+    ensure!(left > 0, "the index is complete instead of half");
     Ok(())
 }
 
+/// Runs the searches and compares their results with the expected ones.
 fn compare<'a>(
     how: &str,
     searcher: &Searcher,
-    asked: impl Iterator<Item = (&'a Needle, &'a BTreeMap<String, usize>)>,
+    checked: impl Iterator<Item = (&'a Needle, &'a BTreeMap<String, usize>)>,
     section: &mut Section,
 ) -> Result<()> {
-    let (mut questions, mut complete, mut estimated) = (0, 0, 0);
+    let (mut queries, mut correct, mut estimated) = (0, 0, 0);
     let mut wrong = Vec::new();
-    for (needle, homes) in asked {
-        questions += 1;
-        let all = paged(searcher, &needle.query).with_context(|| needle.query.clone())?;
+    for (needle, expected) in checked {
+        queries += 1;
+        let all = all_pages(searcher, &needle.query).with_context(|| needle.query.clone())?;
         estimated += usize::from(!all.exact);
-        let same = all.sessions.keys().eq(homes.keys());
-        let counted = all.sessions.iter().zip(homes);
-        let counts = counted
+        let same_sessions = all.sessions.keys().eq(expected.keys());
+        let pairs = all.sessions.iter().zip(expected);
+        let same_counts = pairs
             .into_iter()
-            .all(|((_, (n, exact)), (_, there))| !exact || n == there);
-        if same && counts {
-            complete += 1;
+            .all(|((_, (n, exact)), (_, expected))| !exact || n == expected);
+        if same_sessions && same_counts {
+            correct += 1;
         } else if wrong.len() < 5 {
             wrong.push(format!(
                 "{} {how}: {} sessions instead of {}",
                 needle.query,
                 all.sessions.len(),
-                homes.len()
+                expected.len()
             ));
         }
     }
-    let what = format!("recall {how}: questions answered as by a look at everything");
-    let share = f64::from(complete) / f64::from(questions);
-    let shown = format!("{complete} of {questions}, {estimated} with estimated counts");
+    let what = format!("recall {how}: queries answered like a full scan");
+    let share = f64::from(correct) / f64::from(queries);
+    let shown = format!("{correct} of {queries}, {estimated} with estimated counts");
     section
         .lines
         .push(Line::number(&what, share, Target::AtLeast(1.0), shown));
@@ -188,13 +192,13 @@ fn compare<'a>(
 
 /// All pages of a result.
 struct Paged {
-    /// With the number of matches, and whether it is exact.
+    /// The number of matches in each session, and whether it is exact.
     sessions: BTreeMap<String, (usize, bool)>,
     exact: bool,
 }
 
-fn paged(searcher: &Searcher, query: &str) -> Result<Paged> {
-    let mut ask = searchers::asks(query, PAGE);
+fn all_pages(searcher: &Searcher, query: &str) -> Result<Paged> {
+    let mut ask = searchers::by_words(query, PAGE);
     ask.excerpts = 1;
     let mut all = Paged {
         sessions: BTreeMap::new(),
@@ -206,12 +210,12 @@ fn paged(searcher: &Searcher, query: &str) -> Result<Paged> {
         for hit in page.sessions {
             ensure!(
                 !hit.excerpts.is_empty(),
-                "{}: nothing is shown",
+                "{}: a hit without excerpts",
                 hit.session.id
             );
             let counted = (hit.matches, hit.exact);
-            let twice = all.sessions.insert(hit.session.id.clone(), counted);
-            ensure!(twice.is_none(), "{} is shown twice", hit.session.id);
+            let before = all.sessions.insert(hit.session.id.clone(), counted);
+            ensure!(before.is_none(), "{} is on two pages", hit.session.id);
         }
         match page.next_cursor {
             Some(next) => ask.cursor = Some(next),
@@ -220,25 +224,27 @@ fn paged(searcher: &Searcher, query: &str) -> Result<Paged> {
     }
 }
 
-fn needles(setup: &Setup, history: &History, everything: &Everything) -> Result<Vec<Needle>> {
+fn needles(setup: &Setup, history: &History, documents: &AllDocuments) -> Result<Vec<Needle>> {
     let mut needles = Vec::new();
     for needle in history.truth.needles.keys() {
         needles.push(Needle::words(&[needle]));
         needles.push(Needle::phrase(needle));
-        let (name, _) = needle.split_once('-').context("needles have hyphens")?;
+        let (name, _) = needle
+            .split_once('-')
+            .context("a needle without a hyphen")?;
         needles.push(Needle::regex(&format!(r"{name}-\d{{4}}"), false)?);
     }
     needles.push(Needle::words(&[&history.truth.common_word]));
-    let literal = |kind| !matches!(kind, Kind::Memory | Kind::Paraphrase | Kind::Question);
-    for query in queries()?.into_iter().filter(|q| literal(q.kind)) {
+    let is_literal = |kind| !matches!(kind, Kind::Memory | Kind::Paraphrase | Kind::Question);
+    for query in queries()?.into_iter().filter(|q| is_literal(q.kind)) {
         needles.push(
             match query
-                .ask
+                .text
                 .strip_prefix('"')
-                .and_then(|ask| ask.strip_suffix('"'))
+                .and_then(|text| text.strip_suffix('"'))
             {
                 Some(phrase) => Needle::phrase(phrase),
-                None => Needle::words(&query.ask.split(' ').collect::<Vec<_>>()),
+                None => Needle::words(&query.text.split(' ').collect::<Vec<_>>()),
             },
         );
     }
@@ -252,15 +258,15 @@ fn needles(setup: &Setup, history: &History, everything: &Everything) -> Result<
     ] {
         needles.push(Needle::regex(pattern, any_case)?);
     }
-    needles.extend(pieces(setup, everything)?);
+    needles.extend(pieces(setup, documents)?);
     Ok(needles)
 }
 
 /// Random pieces of every kind of text.
-fn pieces(setup: &Setup, everything: &Everything) -> Result<Vec<Needle>> {
+fn pieces(setup: &Setup, documents: &AllDocuments) -> Result<Vec<Needle>> {
     let mut rng = Rng::new(10);
     let mut fields: BTreeMap<u8, Vec<(usize, &str)>> = BTreeMap::new();
-    for (document, text) in everything.texts() {
+    for (document, text) in documents.texts() {
         let raw = text.raw.iter().filter(|raw| !raw.is_empty());
         let field = fields.entry(text.field as u8).or_default();
         field.extend(raw.map(|raw| (document, raw.as_str())));
@@ -328,7 +334,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn everything_is_found() {
+    fn searches_find_the_same_as_a_full_scan() {
         let setup = Setup {
             quick: true,
             pairs: 1,

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-/// The number of top-ranked sessions that are scored.
+/// The number of places that are scored.
 pub(super) const PLACES: usize = 10;
 /// The lowest grade of a session that answers the query.
 const GOOD: u8 = 2;
@@ -18,18 +18,18 @@ pub(super) struct Score {
     pub(super) reciprocal: f64,
 }
 
-/// Scores sessions in the given order.
+/// Scores sessions in this order.
 pub(super) fn score(order: &[String], grades: &BTreeMap<String, u8>) -> Score {
     let grade = |id: &String| grades.get(id).copied().unwrap_or(0);
-    let given: Vec<u8> = order.iter().take(PLACES).map(grade).collect();
+    let ranked: Vec<u8> = order.iter().take(PLACES).map(grade).collect();
     let mut best: Vec<u8> = grades.values().copied().collect();
     best.sort_unstable_by(|a, b| b.cmp(a));
     best.truncate(PLACES);
     let good = grades.values().filter(|grade| **grade >= GOOD).count();
-    let found = given.iter().filter(|grade| **grade >= GOOD).count();
+    let found = ranked.iter().filter(|grade| **grade >= GOOD).count();
     let first = order.iter().position(|id| grade(id) >= GOOD);
     Score {
-        ndcg: gain(&given) / gain(&best),
+        ndcg: gain(&ranked) / gain(&best),
         recall: found as f64 / good.min(PLACES) as f64,
         reciprocal: first.map_or(0.0, |at| 1.0 / (at as f64 + 1.0)),
     }
@@ -41,7 +41,7 @@ fn gain(grades: &[u8]) -> f64 {
     grades.iter().enumerate().map(discounted).sum()
 }
 
-/// The mean of several.
+/// The mean of several scores.
 pub(super) fn mean(scores: impl IntoIterator<Item = Score>) -> Score {
     let (mut sum, mut count) = (Score::default(), 0.0_f64);
     for one in scores {
@@ -61,7 +61,8 @@ pub(super) fn mean(scores: impl IntoIterator<Item = Score>) -> Score {
 mod tests {
     use super::*;
 
-    fn of(order: &[&str]) -> Score {
+    /// The score of an order of sessions whose grades are a: 3, b: 2, c: 1.
+    fn score_of(order: &[&str]) -> Score {
         let grades = [("a", 3), ("b", 2), ("c", 1)];
         let grades = grades.map(|(id, grade)| (id.to_owned(), grade));
         let order: Vec<String> = order.iter().map(|id| (*id).to_owned()).collect();
@@ -70,27 +71,27 @@ mod tests {
 
     #[test]
     fn the_best_order_scores_one() {
-        let best = of(&["a", "b", "c", "x"]);
+        let best = score_of(&["a", "b", "c", "x"]);
         assert_eq!((best.ndcg, best.recall, best.reciprocal), (1.0, 1.0, 1.0));
-        assert_eq!(of(&[]), Score::default());
+        assert_eq!(score_of(&[]), Score::default());
     }
 
     #[test]
     fn gains_are_discounted_by_their_places() {
         // 7 / log2(3) + 3 / log2(2), divided by 7 / log2(2) + 3 / log2(3) + 1 / log2(4).
-        let turned = of(&["b", "a"]);
-        let (given, best) = (3.0 + 7.0 / 3_f64.log2(), 7.0 + 3.0 / 3_f64.log2() + 0.5);
-        assert!((turned.ndcg - given / best).abs() < 1e-12, "{turned:?}");
-        assert_eq!((turned.recall, turned.reciprocal), (1.0, 1.0));
+        let swapped = score_of(&["b", "a"]);
+        let (gain, best) = (3.0 + 7.0 / 3_f64.log2(), 7.0 + 3.0 / 3_f64.log2() + 0.5);
+        assert!((swapped.ndcg - gain / best).abs() < 1e-12, "{swapped:?}");
+        assert_eq!((swapped.recall, swapped.reciprocal), (1.0, 1.0));
         // A session of grade 1 does not answer the query.
-        let late = of(&["c", "x", "b"]);
+        let late = score_of(&["c", "x", "b"]);
         assert_eq!((late.recall, late.reciprocal), (0.5, 1.0 / 3.0));
     }
 
     #[test]
     fn only_the_first_ten_places_count() {
         let order = ["x"; 10].into_iter().chain(["a"]).collect::<Vec<_>>();
-        let late = of(&order);
+        let late = score_of(&order);
         assert_eq!(
             (late.ndcg, late.recall, late.reciprocal),
             (0.0, 0.0, 1.0 / 11.0)

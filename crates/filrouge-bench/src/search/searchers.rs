@@ -15,7 +15,7 @@ use filrouge_store::text_index::{
 use filrouge_types::Failure;
 
 /// The number of texts embedded in one call.
-const AT_ONCE: usize = 32;
+const BATCH: usize = 32;
 
 /// Opens an index in a file.
 pub(super) fn open(file: &Path) -> Result<Arc<dyn TextIndex>, Failure> {
@@ -25,7 +25,7 @@ pub(super) fn open(file: &Path) -> Result<Arc<dyn TextIndex>, Failure> {
 /// Indexes of sources, each in a separate file.
 pub(super) struct SourceIndexes {
     all: Arc<Indexes>,
-    /// The existing indexes.
+    /// The same indexes, one by one.
     pub(super) each: Vec<Arc<SourceIndex>>,
 }
 
@@ -52,23 +52,23 @@ impl SourceIndexes {
 
     /// A searcher over the indexes.
     pub(super) fn searcher(&self, library: &Library) -> Searcher {
-        scanning(library).with_indexes(self.all.clone())
+        full_scan(library).with_indexes(self.all.clone())
     }
 }
 
-/// Embeds everything that users and agents have said.
+/// Embeds all messages of users and agents.
 pub(super) fn embed(indexes: &[Arc<SourceIndex>], embedder: &Arc<dyn Embedder>) -> Result<()> {
-    let said = 1 << kind(Some(Role::User)) | 1 << kind(Some(Role::Assistant));
+    let kinds = 1 << kind(Some(Role::User)) | 1 << kind(Some(Role::Assistant));
     for index in indexes {
         let index = index.index();
         loop {
             let found = index.candidates(&CandidateQuery {
                 reach: &IndexScope::Realm(Box::default()),
                 sessions: None,
-                kinds: said,
+                kinds,
                 since: None,
                 until: None,
-                wanted: CandidateFilter::WithoutVector(embedder.id(), AT_ONCE),
+                wanted: CandidateFilter::WithoutVector(embedder.id(), BATCH),
             })?;
             let documents: Vec<_> = found.iter().map(|c| c.document).collect();
             if documents.is_empty() {
@@ -76,7 +76,7 @@ pub(super) fn embed(indexes: &[Arc<SourceIndex>], embedder: &Arc<dyn Embedder>) 
             }
             let mut texts = Vec::new();
             index.bodies(&documents, &mut |document, body| {
-                texts.push((document, spoken_text(body)));
+                texts.push((document, message_text(body)));
                 true
             })?;
             let all: Vec<&str> = texts.iter().map(|(_, text)| text.as_str()).collect();
@@ -92,26 +92,28 @@ pub(super) fn embed(indexes: &[Arc<SourceIndex>], embedder: &Arc<dyn Embedder>) 
     Ok(())
 }
 
-fn spoken_text(body: &[u8]) -> String {
-    let Ok(spoken) = SearchDocument::decode(body) else {
+/// The text of a message, without its tool calls and other fields.
+fn message_text(body: &[u8]) -> String {
+    let Ok(document) = SearchDocument::decode(body) else {
         return String::new();
     };
-    let said = spoken
+    let texts = document
         .pieces
         .iter()
         .filter(|piece| piece.field == Field::Text);
-    said.map(|piece| &*piece.text)
+    texts
+        .map(|piece| &*piece.text)
         .collect::<Vec<_>>()
         .join("\n")
 }
 
 /// A searcher that scans everything.
-pub(super) fn scanning(library: &Library) -> Searcher {
+pub(super) fn full_scan(library: &Library) -> Searcher {
     Searcher::new(library.clone())
 }
 
-/// A search by words, best first.
-pub(super) fn asks(query: &str, limit: usize) -> Ask {
+/// A query by words, best results first.
+pub(super) fn by_words(query: &str, limit: usize) -> Ask {
     Ask {
         query: query.to_owned(),
         limit,
@@ -120,7 +122,7 @@ pub(super) fn asks(query: &str, limit: usize) -> Ask {
     }
 }
 
-/// One page.
+/// One page of results.
 pub(super) fn search(searcher: &Searcher, ask: &Ask) -> Result<Results> {
     Ok(searcher.search(ask, &|| false)?)
 }
@@ -130,14 +132,14 @@ pub(super) fn embedder(model: Option<&Path>) -> Result<(Arc<dyn Embedder>, Strin
     #[cfg(feature = "minilm")]
     if let Some(folder) = model {
         let model = filrouge_search::embed::MiniLm::open(folder)?;
-        let reported = format!("embedded by {}", model.id());
-        return Ok((Arc::new(model), reported));
+        let note = format!("embedded by {}", model.id());
+        return Ok((Arc::new(model), note));
     }
     #[cfg(not(feature = "minilm"))]
     anyhow::ensure!(
         model.is_none(),
         "built without the feature minilm: cargo run --release -p filrouge-bench --features minilm"
     );
-    let reported = "EMBEDDED BY HASHES OF WORDS: no --model was given. These vectors compare words and parts of words, not meaning";
-    Ok((Arc::new(Hashing), reported.to_owned()))
+    let note = "EMBEDDED BY HASHES OF WORDS, because --model is missing. These vectors compare words and parts of words, not meaning";
+    Ok((Arc::new(Hashing), note.to_owned()))
 }

@@ -1,4 +1,4 @@
-//! The latency of searches over an index and by a full scan, and the cost of the index.
+//! `search --speed`: the latency of searches over an index and by a full scan, and the cost of the index.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -16,14 +16,15 @@ use crate::Setup;
 use crate::report::{Line, Section, Target};
 use crate::stats::{Leg, Series, median, micros};
 
-/// Sessions, messages and parts of a history; the larger one has five times as many.
+/// Sessions, messages and parts of the smaller history; the larger one has five times as many.
 const SIZE: [usize; 3] = [400, 8000, 40_000];
+/// The same with `--quick`.
 const TINY: [usize; 3] = [40, 400, 2000];
 /// The number of queries per class that are also run as a plain scan.
 const SCANNED: usize = 6;
-/// The number of slowest queries that are named.
+/// The number of listed slowest queries.
 const NAMED: usize = 5;
-/// For this long, a file can be rewritten without a change of its modification time, so younger files are not cached.
+/// How long a file can be rewritten without a change of its modification time; younger files are not cached.
 const SETTLE: Duration = Duration::from_millis(2500);
 
 /// The name of a history in tables.
@@ -32,7 +33,7 @@ pub(super) fn name(history: &History) -> String {
     format!("{} of {parts:.0}k parts", history.form)
 }
 
-/// `search --speed`, for sources.
+/// `search --speed`.
 pub(super) fn measure(setup: &Setup, section: &mut Section) -> Result<()> {
     for times in [1, 5] {
         for form in ["sqlite", "json"] {
@@ -44,7 +45,7 @@ pub(super) fn measure(setup: &Setup, section: &mut Section) -> Result<()> {
                 history: &history,
                 section,
             };
-            bench.all(dir.path(), times == 1)?;
+            bench.measure(dir.path(), times == 1)?;
             process::measure(setup, &history, section)?;
         }
     }
@@ -58,14 +59,15 @@ struct Bench<'a> {
 }
 
 impl Bench<'_> {
-    fn number(&mut self, what: &str, value: f64, target: Target, shown: String) {
+    fn add_number(&mut self, what: &str, value: f64, target: Target, shown: String) {
         let what = format!("{}: {what}", name(self.history));
         self.section
             .lines
             .push(Line::number(&what, value, target, shown));
     }
 
-    fn all(&mut self, dir: &std::path::Path, judged: bool) -> Result<()> {
+    /// Builds an index, and measures it; `is_smaller`: the target for its build applies.
+    fn measure(&mut self, dir: &std::path::Path, is_smaller: bool) -> Result<()> {
         let sources = self.history.sources()?;
         let library = corpora::library(sources.clone());
         let build = Instant::now();
@@ -75,27 +77,26 @@ impl Bench<'_> {
             index.update(&mut |_| {}, &|| false)?;
         }
         let built = build.elapsed().as_secs_f64();
-        // The target applies to the tree of 85 MB.
-        let target = if judged {
+        let target = if is_smaller {
             Target::AtMost(4.0)
         } else {
             Target::Shown
         };
-        self.number("first build, s", built, target, format!("{built:.2} s"));
+        self.add_number("first build, s", built, target, format!("{built:.2} s"));
         let tidy = Instant::now();
         for index in indexes {
             while index.tidy()? {}
         }
         let tidied = tidy.elapsed().as_secs_f64();
-        self.number(
-            "tidied up after it, s",
+        self.add_number(
+            "tidying after the build, s",
             tidied,
             Target::Shown,
             format!("{tidied:.2} s"),
         );
         self.size(indexes)?;
         let classes = mix(self.setup, self.history, &library)?;
-        let scanning = searchers::scanning(&library);
+        let scanning = searchers::full_scan(&library);
         let indexed = opened.searcher(&library);
         self.searches(&indexed, &scanning, &classes)?;
         self.changes(indexes, &indexed)
@@ -109,7 +110,7 @@ impl Bench<'_> {
             texts += status.text_bytes as f64;
         }
         let shown = format!("{:.1} MB of {:.1} MB", bytes / 1e6, texts / 1e6);
-        self.number(
+        self.add_number(
             "index / its texts, bytes",
             bytes / texts,
             Target::AtMost(1.0),
@@ -127,19 +128,19 @@ impl Bench<'_> {
         let rounds = self.setup.size(2 + self.setup.pairs, 1);
         let (mut narrow, mut slowest) = (Vec::new(), Vec::new());
         for class in classes {
-            // One unmeasured round, to warm the caches.
-            asked(indexed, &class.queries)?;
+            // An untimed round warms the caches.
+            time_queries(indexed, &class.queries)?;
             let mut took = Vec::new();
-            let began = Instant::now();
+            let start = Instant::now();
             for _ in 0..rounds {
-                took.extend(asked(indexed, &class.queries)?);
+                took.extend(time_queries(indexed, &class.queries)?);
             }
-            let leg = Leg::new(took.clone(), began.elapsed());
+            let leg = Leg::new(took.clone(), start.elapsed());
             let few: Vec<String> = class.queries.iter().take(SCANNED).cloned().collect();
-            asked(scanning, few.get(..1).unwrap_or_default())?;
-            let began = Instant::now();
-            let scanned = asked(scanning, &few)?;
-            let scan = Leg::new(scanned, began.elapsed());
+            time_queries(scanning, few.get(..1).unwrap_or_default())?;
+            let start = Instant::now();
+            let scanned = time_queries(scanning, &few)?;
+            let scan = Leg::new(scanned, start.elapsed());
             let target = if class.narrow {
                 Target::Shown
             } else {
@@ -167,41 +168,41 @@ impl Bench<'_> {
         let named = slowest.iter().take(NAMED);
         let named = named.map(|(micros, query)| format!("{query} {:.1} ms", micros / 1000.0));
         let note = named.collect::<Vec<_>>().join(", ");
-        let note = format!("{}: longest took {note}", name(self.history));
+        let note = format!("{}: the slowest queries: {note}", name(self.history));
         self.section.notes.push(note);
         let all = Leg::new(narrow, Duration::from_secs(1));
-        for (what, micros, most) in [("p50", all.p50, 5.0), ("p99", all.p99, 25.0)] {
+        for (what, micros, target) in [("p50", all.p50, 5.0), ("p99", all.p99, 25.0)] {
             let what = format!("words, phrases, regexes with a literal: {what}, ms");
             let millis = micros / 1000.0;
-            self.number(
+            self.add_number(
                 &what,
                 millis,
-                Target::AtMost(most),
+                Target::AtMost(target),
                 format!("{millis:.2} ms"),
             );
         }
         Ok(())
     }
 
-    /// Adds messages to the largest session, and measures how long it takes to find a new one, and to index one that no query
-    /// matches.
+    /// Adds messages to the largest session. Measures a search right after a new message, and how long it takes to
+    /// index another one without a search.
     fn changes(&mut self, indexes: &[Arc<SourceIndex>], indexed: &Searcher) -> Result<()> {
         let session = self.history.truth.largest.id.clone();
         let (mut found, mut indexing) = (Vec::new(), Vec::new());
-        let said = |word: &str| {
-            change::say(self.history, &session, SystemClock.now().as_millis(), word)?;
+        let add = |word: &str| {
+            change::add_message(self.history, &session, SystemClock.now().as_millis(), word)?;
             anyhow::Ok(word.to_owned())
         };
         for n in 0..self.setup.size(self.setup.pairs, 1) {
-            let word = said(&format!("nouveaute-{n}-{}", "x".repeat(n + 3)))?;
+            let word = add(&format!("nouveaute-{n}-{}", "x".repeat(n + 3)))?;
             // An index trusts a listing of its source for a second.
             std::thread::sleep(Duration::from_millis(1100));
             let call = Instant::now();
-            is_found(indexed, &word, &session)?;
+            check_found(indexed, &word, &session)?;
             found.push(micros(call) / 1000.0);
             std::thread::sleep(SETTLE);
             index_all(indexes)?;
-            let word = said(&format!("inattendu-{n}-{}", "y".repeat(n + 3)))?;
+            let word = add(&format!("inattendu-{n}-{}", "y".repeat(n + 3)))?;
             std::thread::sleep(SETTLE);
             let call = Instant::now();
             for index in indexes {
@@ -209,14 +210,14 @@ impl Bench<'_> {
             }
             indexing.push(micros(call) / 1000.0);
             index_all(indexes)?;
-            is_found(indexed, &word, &session)?;
+            check_found(indexed, &word, &session)?;
         }
         let millis = median(found);
         let what = "a search right after one new message, ms";
-        self.number(what, millis, Target::Shown, format!("{millis:.1} ms"));
+        self.add_number(what, millis, Target::Shown, format!("{millis:.1} ms"));
         let millis = median(indexing);
-        let what = "one new message in the largest session brought in, ms";
-        self.number(
+        let what = "one new message in the largest session indexed, ms";
+        self.add_number(
             what,
             millis,
             Target::AtMost(50.0),
@@ -232,11 +233,12 @@ fn index_all(indexes: &[Arc<SourceIndex>]) -> Result<()> {
         index_one(index)?;
         let known = index.snapshot(Duration::ZERO);
         let left = known.stale.len();
-        ensure!(left == 0, "{left} are not indexed");
+        ensure!(left == 0, "{left} sessions are not indexed");
     }
     Ok(())
 }
 
+/// Indexes everything of one source.
 fn index_one(index: &SourceIndex) -> Result<()> {
     for _ in 0..20 {
         match index.step(&|| false)? {
@@ -245,11 +247,12 @@ fn index_one(index: &SourceIndex) -> Result<()> {
             StepOutcome::Elsewhere => anyhow::bail!("another process feeds the index"),
         }
     }
-    anyhow::bail!("the index never catches up")
+    anyhow::bail!("the index did not catch up in 20 steps")
 }
 
-fn is_found(searcher: &Searcher, word: &str, session: &str) -> Result<()> {
-    let found = searchers::search(searcher, &searchers::asks(word, 5))?;
+/// Checks that a word is found in this session alone.
+fn check_found(searcher: &Searcher, word: &str, session: &str) -> Result<()> {
+    let found = searchers::search(searcher, &searchers::by_words(word, 5))?;
     let found: Vec<_> = found
         .sessions
         .iter()
@@ -259,11 +262,11 @@ fn is_found(searcher: &Searcher, word: &str, session: &str) -> Result<()> {
     Ok(())
 }
 
-/// The time of each query, µs, for a page of 20 as it is displayed.
-pub(super) fn asked(searcher: &Searcher, queries: &[String]) -> Result<Vec<f64>> {
+/// The duration of each query, µs, for a page of 20 results with excerpts.
+pub(super) fn time_queries(searcher: &Searcher, queries: &[String]) -> Result<Vec<f64>> {
     let mut took = Vec::with_capacity(queries.len());
     for query in queries {
-        let ask = searchers::asks(query, 20);
+        let ask = searchers::by_words(query, 20);
         let call = Instant::now();
         searchers::search(searcher, &ask)?;
         took.push(micros(call));

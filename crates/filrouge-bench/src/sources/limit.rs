@@ -1,4 +1,4 @@
-//! The same tasks with other tools: sqlite3 for rows and `LIKE`, ripgrep for files.
+//! The limits: the same tasks with plain SQLite reads and `LIKE`, or with ripgrep over files.
 
 use std::path::Path;
 use std::process::{Command, Stdio};
@@ -52,7 +52,7 @@ pub(super) fn ripgrep(root: &Path, text: &str, regex: bool) -> Result<usize> {
         .arg(root.join("storage/part"))
         .stderr(Stdio::inherit())
         .output()
-        .context("rg: install the package ripgrep")?;
+        .context("cannot run rg: install the package ripgrep")?;
     // Status 1 means that nothing was found.
     ensure!(matches!(out.status.code(), Some(0 | 1)), "{}", out.status);
     Ok(out.stdout.iter().filter(|b| **b == b'\n').count())

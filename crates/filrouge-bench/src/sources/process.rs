@@ -1,4 +1,4 @@
-//! The built program: the time from a cold start to its first answer, and its memory.
+//! The built program: the time from its start to its first answer, and its memory.
 
 use std::io::{BufRead, BufReader, Write};
 use std::process::{Child, Command, Stdio};
@@ -16,7 +16,7 @@ use crate::stats::{median, micros};
 /// `filrouge mcp` over a history, driven through its pipes.
 struct Mcp {
     child: Child,
-    said: BufReader<std::process::ChildStdout>,
+    stdout: BufReader<std::process::ChildStdout>,
     id: u64,
 }
 
@@ -34,15 +34,15 @@ impl Mcp {
         let out = child.stdout.take().context("stdout")?;
         let mut mcp = Self {
             child,
-            said: BufReader::new(out),
+            stdout: BufReader::new(out),
             id: 0,
         };
-        let hello = json!({
+        let params = json!({
             "protocolVersion": "2025-11-25",
             "capabilities": {},
             "clientInfo": {"name": "filrouge-bench", "version": "1"},
         });
-        mcp.request("initialize", &hello)?;
+        mcp.request("initialize", &params)?;
         mcp.send(&json!({"jsonrpc": "2.0", "method": "notifications/initialized"}))?;
         Ok(mcp)
     }
@@ -53,6 +53,7 @@ impl Mcp {
         Ok(pipe.flush()?)
     }
 
+    /// Sends a request and waits for its result.
     fn request(&mut self, method: &str, params: &serde_json::Value) -> Result<serde_json::Value> {
         self.id += 1;
         let id = self.id;
@@ -60,7 +61,10 @@ impl Mcp {
         let mut line = String::new();
         loop {
             line.clear();
-            ensure!(self.said.read_line(&mut line)? > 0, "the server has ended");
+            ensure!(
+                self.stdout.read_line(&mut line)? > 0,
+                "filrouge mcp has ended"
+            );
             let answer: serde_json::Value = serde_json::from_str(&line)?;
             if answer["id"] == id {
                 ensure!(answer["error"].is_null(), "{answer}");
@@ -76,7 +80,7 @@ impl Mcp {
         Ok(answer["structuredContent"].clone())
     }
 
-    /// Its peak memory, MiB.
+    /// The peak memory of the process, MiB.
     fn peak(&self) -> Result<f64> {
         let status = std::fs::read_to_string(format!("/proc/{}/status", self.child.id()))?;
         let line = status.lines().find_map(|l| l.strip_prefix("VmHWM:"));
@@ -87,13 +91,13 @@ impl Mcp {
 
 impl Drop for Mcp {
     fn drop(&mut self) {
-        // It may have ended already.
+        // The process may have ended already.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
 }
 
-/// From the start of the process to its first list.
+/// Measures the time from the start of a process to its first list.
 pub(super) fn measure(
     setup: &Setup,
     history: &GeneratedHistory,
@@ -117,17 +121,20 @@ pub(super) fn measure(
     Ok(())
 }
 
-/// Memory after every kind of query, on a history and on one five times as large.
+/// Measures memory after every kind of query, on a history and on one five times as large.
 pub(super) fn memory(
     setup: &Setup,
     history: &GeneratedHistory,
     larger: &GeneratedHistory,
     section: &mut Section,
 ) -> Result<()> {
-    let peaks = [everything(setup, history)?, everything(setup, larger)?];
+    let peaks = [
+        peak_after_queries(setup, history)?,
+        peak_after_queries(setup, larger)?,
+    ];
     let shown = format!("{:.0} MiB", peaks[1]);
     let what = format!(
-        "{}: most memory on five times the history, MiB",
+        "{}: peak memory on five times the history, MiB",
         history.form
     );
     section.lines.push(Line::number(
@@ -136,7 +143,10 @@ pub(super) fn memory(
         Target::AtMost(150.0),
         shown.clone(),
     ));
-    let what = format!("{}: memory relative to the history itself", history.form);
+    let what = format!(
+        "{}: peak memory on five times the history / on the history",
+        history.form
+    );
     let limit = format!("{:.0} MiB", peaks[0]);
     let (larger, smaller) = (&peaks[1..], &peaks[..1]);
     section.lines.push(Line::pairs(
@@ -149,7 +159,8 @@ pub(super) fn memory(
     Ok(())
 }
 
-fn everything(setup: &Setup, history: &GeneratedHistory) -> Result<f64> {
+/// The peak memory of a process that has answered every kind of query, MiB.
+fn peak_after_queries(setup: &Setup, history: &GeneratedHistory) -> Result<f64> {
     let mut mcp = Mcp::start(setup, history)?;
     let all = mcp.call("list_sessions", &json!({"limit": 500}))?;
     let ids: Vec<_> = all["sessions"].as_array().context("sessions")?.clone();

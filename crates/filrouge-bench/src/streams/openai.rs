@@ -1,4 +1,4 @@
-//! Chat Completions and Responses.
+//! The streams of OpenAI's Chat Completions and Responses.
 
 use super::Script;
 
@@ -39,20 +39,25 @@ pub(super) fn chat(mut script: Script) -> Vec<String> {
     events
 }
 
-/// A growing list of events.
+/// The events of a response so far, and its completed output items.
 struct Responses {
     script: Script,
     events: Vec<String>,
     output: Vec<String>,
 }
 
-/// An output item: its id, its JSON at the beginning and at the end, and the name of its text in events.
+/// An output item.
 struct Item {
     id: String,
-    begun: String,
-    whole: String,
+    /// Its JSON in its first event.
+    initial: String,
+    /// Its JSON in its last event.
+    complete: String,
+    /// The prefix of the types of its events.
     kind: &'static str,
+    /// Additional members of these events.
     place: &'static str,
+    /// The member that has its text.
     member: &'static str,
 }
 
@@ -74,14 +79,14 @@ impl Responses {
     fn item(&mut self, item: Item, pieces: &[String]) {
         let Item {
             id,
-            begun,
-            whole,
+            initial,
+            complete,
             kind,
             place,
             member,
         } = item;
         let at = self.output.len();
-        let begins = format!(r#""output_index":{at},"item":{begun}"#);
+        let begins = format!(r#""output_index":{at},"item":{initial}"#);
         self.event("output_item.added", &begins);
         let place = format!(r#""item_id":"{id}","output_index":{at}{place}"#);
         for piece in pieces {
@@ -91,9 +96,9 @@ impl Responses {
         }
         let ends = format!(r#"{place},"{member}":"{}""#, pieces.concat());
         self.event(&format!("{kind}.done"), &ends);
-        let ends = format!(r#""output_index":{at},"item":{whole}"#);
+        let ends = format!(r#""output_index":{at},"item":{complete}"#);
         self.event("output_item.done", &ends);
-        self.output.push(whole);
+        self.output.push(complete);
     }
 }
 
@@ -101,13 +106,13 @@ pub(super) fn responses(mut script: Script) -> Vec<String> {
     let reasoning = std::mem::take(&mut script.reasoning);
     let answer = std::mem::take(&mut script.answer);
     let calls = std::mem::take(&mut script.calls);
-    let mut to = Responses {
+    let mut builder = Responses {
         script,
         events: Vec::new(),
         output: Vec::new(),
     };
-    to.response("created", "in_progress", "null");
-    to.response("in_progress", "in_progress", "null");
+    builder.response("created", "in_progress", "null");
+    builder.response("in_progress", "in_progress", "null");
     let id = "rs_67c9fdcf37fc8190ba82116e33fb28c507b8b0ad4e5eb654".to_owned();
     let item =
         |summary: &str| format!(r#"{{"id":"{id}","type":"reasoning","summary":[{summary}]}}"#);
@@ -115,10 +120,10 @@ pub(super) fn responses(mut script: Script) -> Vec<String> {
         r#"{{"type":"summary_text","text":"{}"}}"#,
         reasoning.concat()
     );
-    to.item(
+    builder.item(
         Item {
-            begun: item(""),
-            whole: item(&summary),
+            initial: item(""),
+            complete: item(&summary),
             id: id.clone(),
             kind: "reasoning_summary_text",
             place: r#","summary_index":0"#,
@@ -135,10 +140,10 @@ pub(super) fn responses(mut script: Script) -> Vec<String> {
     let text = answer.concat();
     let content =
         format!(r#"{{"type":"output_text","annotations":[],"logprobs":[],"text":"{text}"}}"#);
-    to.item(
+    builder.item(
         Item {
-            begun: item("in_progress", ""),
-            whole: item("completed", &content),
+            initial: item("in_progress", ""),
+            complete: item("completed", &content),
             id: id.clone(),
             kind: "output_text",
             place: r#","content_index":0,"logprobs":[]"#,
@@ -153,10 +158,10 @@ pub(super) fn responses(mut script: Script) -> Vec<String> {
                 r#"{{"id":"{id}","type":"function_call","status":"{status}","arguments":"{args}","call_id":"call_unLAR8MvFNptuiZK6K6HCy{number}","name":"search"}}"#
             )
         };
-        to.item(
+        builder.item(
             Item {
-                begun: item("in_progress", ""),
-                whole: item("completed", &pieces.concat()),
+                initial: item("in_progress", ""),
+                complete: item("completed", &pieces.concat()),
                 id: id.clone(),
                 kind: "function_call_arguments",
                 place: "",
@@ -166,6 +171,6 @@ pub(super) fn responses(mut script: Script) -> Vec<String> {
         );
     }
     let usage = r#"{"input_tokens":812,"input_tokens_details":{"cached_tokens":512},"output_tokens":7310,"output_tokens_details":{"reasoning_tokens":640},"total_tokens":8122}"#;
-    to.response("completed", "completed", usage);
-    to.events
+    builder.response("completed", "completed", usage);
+    builder.events
 }

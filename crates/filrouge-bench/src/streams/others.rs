@@ -1,8 +1,8 @@
-//! Anthropic's Messages, Gemini's contents, and AG-UI's events.
+//! The streams of Anthropic's Messages, of Gemini, and of AG-UI.
 
 use super::Script;
 
-/// Adds blanks before the last brace, as Anthropic pads its events.
+/// Adds a random number of spaces before the last brace, as Anthropic pads its events.
 fn padded(script: &mut Script, mut event: String) -> String {
     let blanks = script.padding().len() - 1;
     event.insert_str(event.len() - 1, &" ".repeat(blanks));
@@ -26,14 +26,15 @@ pub(super) fn anthropic(mut script: Script) -> Vec<String> {
         ),
     ];
     for (number, pieces) in std::mem::take(&mut script.calls).into_iter().enumerate() {
-        let begun = format!(
+        let initial = format!(
             r#"{{"type":"tool_use","id":"toolu_01T1x1fJ34qAmk2tNTrN7Up{number}","name":"search","input":{{}}}}"#
         );
-        blocks.push((begun, ("input_json_delta", "partial_json"), pieces));
+        blocks.push((initial, ("input_json_delta", "partial_json"), pieces));
     }
-    for (index, (begun, (kind, member), pieces)) in blocks.into_iter().enumerate() {
-        let event =
-            format!(r#"{{"type":"content_block_start","index":{index},"content_block":{begun}}}"#);
+    for (index, (initial, (kind, member), pieces)) in blocks.into_iter().enumerate() {
+        let event = format!(
+            r#"{{"type":"content_block_start","index":{index},"content_block":{initial}}}"#
+        );
         events.push(padded(&mut script, event));
         if index == 0 {
             events.push(r#"{"type":"ping"}"#.to_owned());

@@ -1,10 +1,10 @@
-//! Tests of attachments, bookkeeping, redactions and times.
+//! Tests that documents leave out attached data and bookkeeping, and show images, redactions and times.
 
 use filrouge_types::{Channel, Role, TurnStatus};
 use serde_json::json;
 
 use crate::elements::check_elements;
-use crate::sample::{Conversation, PICTURE, at};
+use crate::sample::{Conversation, PNG_URL, time_after};
 
 /// A conversation with `length` characters of base64 at every place where a part can contain data.
 pub(crate) fn attached(length: usize) -> Conversation {
@@ -12,7 +12,7 @@ pub(crate) fn attached(length: usize) -> Conversation {
     let address = format!("data:application/pdf;base64,{data}");
     let mut c = Conversation::new("Attachments");
     c.turn(TurnStatus::Finalized);
-    c.say(
+    c.add(
         Role::User,
         Channel::Question,
         &json!([
@@ -26,11 +26,11 @@ pub(crate) fn attached(length: usize) -> Conversation {
         ]),
     );
     let args = json!({"path": "x", "content": data}).to_string();
-    c.say(Role::Assistant, Channel::ToolCall, &json!([
+    c.add(Role::Assistant, Channel::ToolCall, &json!([
         {"type": "tool_call", "call_id": "1", "name": "write", "args": {"body": {"data": data}}},
         {"type": "tool_call", "call_id": "2", "name": "write", "args": args},
     ]));
-    c.say(Role::Tool, Channel::ToolResult, &json!([
+    c.add(Role::Tool, Channel::ToolResult, &json!([
         {"type": "tool_result", "call_id": "1", "ok": true, "content": data},
         {"type": "tool_result", "call_id": "2", "ok": true, "content": [{"x": address}, {"y": args}]},
     ]));
@@ -38,7 +38,7 @@ pub(crate) fn attached(length: usize) -> Conversation {
 }
 
 #[test]
-fn no_data_is_written_out() {
+fn documents_leave_out_attached_data() {
     let c = attached(300_000);
     for text in [c.markdown(), c.html()] {
         assert!(text.len() < 60_000, "{} bytes", text.len());
@@ -46,7 +46,10 @@ fn no_data_is_written_out() {
             .split(|ch: char| !ch.is_ascii_alphanumeric())
             .map(str::len)
             .max();
-        assert!(longest < Some(200), "{longest:?}");
+        assert!(
+            longest < Some(200),
+            "the longest run of letters and digits has {longest:?} characters"
+        );
         for word in [
             "(base64, 300 kB)",
             "application/pdf, 225 kB",
@@ -54,38 +57,39 @@ fn no_data_is_written_out() {
             "a.pdf",
             "b.pdf",
         ] {
-            assert!(text.contains(word), "{word} is not in\n{text}");
+            assert!(text.contains(word), "{word:?} is missing in\n{text}");
         }
     }
     check_elements(&c.html());
 }
 
 #[test]
-fn pictures_of_every_dialect_are_shown() {
-    let data = PICTURE.split_once(',').unwrap().1;
+fn images_are_shown_in_every_form_that_providers_use() {
+    let data = PNG_URL.split_once(',').unwrap().1;
     let mut c = Conversation::new("t");
     c.turn(TurnStatus::Finalized);
     let image = json!({"type": "image", "data": data, "mimeType": "image/png"});
-    c.say(
+    c.add(
         Role::User,
         Channel::Question,
         &json!([{"type": "image_url", "data": data, "mime": "image/png"}, image]),
     );
-    for content in [json!([image, {"type": "odd"}]), json!(PICTURE), image] {
-        c.say(
+    for content in [json!([image, {"type": "odd"}]), json!(PNG_URL), image] {
+        c.add(
             Role::Tool,
             Channel::ToolResult,
             &json!([{"type": "tool_result", "call_id": "c", "ok": true, "content": content}]),
         );
     }
-    c.say(
+    // Invalid base64 and SVG are not shown as images.
+    c.add(
         Role::User,
         Channel::Question,
         &json!([{"type": "image", "data": format!("{data}A"), "mime": "image/png"}, {"type": "image", "data": data, "mime": "image/svg+xml"}]),
     );
     let html = c.html();
     check_elements(&html);
-    assert_eq!(html.matches(&format!("<img src=\"{PICTURE}\"")).count(), 5);
+    assert_eq!(html.matches(&format!("<img src=\"{PNG_URL}\"")).count(), 5);
     assert_eq!(html.matches("<img").count(), 5);
     assert_eq!(
         c.markdown()
@@ -101,7 +105,7 @@ fn short_text_files_are_shown() {
     c.turn(TurnStatus::Finalized);
     let file =
         |data: &str| json!({"type": "file", "name": "n.txt", "mime": "text/plain", "data": data});
-    c.say(
+    c.add(
         Role::User,
         Channel::Question,
         &json!([file("c2hvcnQgPG5vdGU+"), file(&"QUJD".repeat(2_000))]),
@@ -119,7 +123,7 @@ fn short_text_files_are_shown() {
 }
 
 #[test]
-fn only_notes_without_words_are_bookkeeping() {
+fn only_notes_without_text_are_bookkeeping() {
     let mut c = Conversation::new("t");
     c.turn(TurnStatus::Finalized);
     for part in [
@@ -127,7 +131,7 @@ fn only_notes_without_words_are_bookkeeping() {
         json!({"type": "retry", "error": {"message": "rate limit reached"}}),
         json!({"type": "text", "text": "a note"}),
     ] {
-        c.say(Role::System, Channel::SystemNote, &json!([part]));
+        c.add(Role::System, Channel::SystemNote, &json!([part]));
     }
     let html = c.html();
     assert_eq!(html.matches("<details class=\"bookkeeping\">").count(), 1);
@@ -135,9 +139,9 @@ fn only_notes_without_words_are_bookkeeping() {
 }
 
 #[test]
-fn redactions_are_reported_in_a_sentence() {
+fn a_redaction_is_shown_as_a_sentence() {
     let mut c = Conversation::new("t");
-    c.say(
+    c.add(
         Role::System,
         Channel::Redaction,
         &json!([{"type": "redaction", "seqs": [[3, 4]], "turn_id": "T-1", "by": "ada <x>", "reason": "on request"}]),
@@ -157,11 +161,11 @@ fn redactions_are_reported_in_a_sentence() {
 }
 
 #[test]
-fn imported_turns_report_their_own_time() {
+fn an_imported_turn_shows_its_original_time() {
     let mut c = Conversation::new("t");
     let turn = c.turn(TurnStatus::Finalized);
     turn.finalized_at = Some(turn.created_at);
-    c.ask("q").body.occurred_at = Some(at(0));
+    c.ask("q").body.occurred_at = Some(time_after(0));
     let (md, html) = (c.markdown(), c.html());
     assert!(
         md.contains("finalized\n\n2026-11-21 09:00:00 UTC\n"),

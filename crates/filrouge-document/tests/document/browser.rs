@@ -12,12 +12,14 @@ use crate::hostile::TEXTS;
 use crate::properties::conversation;
 use crate::sample::{Conversation, small};
 
-/// Hosts that the browser itself contacts, whatever page is open; no page of these tests names them.
+/// Hosts that the browser contacts on its own, whatever page is open. No page of these tests names them.
 const OWN_HOSTS: [&str; 3] = ["*.google.com", "*.googleapis.com", "*.gstatic.com"];
 
+/// Arguments that print the page's DOM after its scripts ran.
 const DUMP: [&str; 2] = ["--dump-dom", "--virtual-time-budget=3000"];
 
-fn saved(folder: &tempfile::TempDir, html: &str) -> PathBuf {
+/// Writes the page to the folder and returns its path.
+fn save(folder: &tempfile::TempDir, html: &str) -> PathBuf {
     let path = folder.path().join("page.html");
     std::fs::write(&path, html).unwrap();
     path
@@ -32,7 +34,7 @@ fn hostile_page(base: &str) -> String {
 }
 
 /// An unprotected page that does what the hostile texts attempt.
-fn open_page(base: &str) -> String {
+fn unprotected_page(base: &str) -> String {
     format!(
         "<!DOCTYPE html><title>calm</title><img src='{base}/img'><iframe src='https://other.example/frame'></iframe>\
          <script>document.title = 'OWNED'; fetch('{base}/fetch')</script>"
@@ -42,7 +44,7 @@ fn open_page(base: &str) -> String {
 #[test]
 fn hostile_texts_have_no_effect() {
     let (folder, listener) = (tempfile::tempdir().unwrap(), RequestListener::new());
-    let dom = browse(&saved(&folder, &hostile_page(&listener.base())), &DUMP);
+    let dom = browse(&save(&folder, &hostile_page(&listener.base())), &DUMP);
     check_elements(&dom);
     let title = dom
         .split("<title>")
@@ -52,31 +54,32 @@ fn hostile_texts_have_no_effect() {
     assert!(title.starts_with("&lt;script&gt;"), "{title}");
     assert!(
         dom.contains("WWWW") && dom.contains("Turn 37"),
-        "the page was cut"
+        "the page is incomplete"
     );
     assert_eq!(listener.requests(), Vec::<String>::new());
 }
 
 #[test]
-fn no_request_is_sent_to_a_proxy_or_to_any_host_name() {
+fn a_page_sends_no_request_to_a_proxy_or_to_any_host_name() {
     let folder = tempfile::tempdir().unwrap();
+    // The listener is the browser's proxy, or the address of every host name.
     for by_proxy in [true, false] {
         let listener = RequestListener::new();
         let proxy = format!("--proxy-server={}", listener.base());
         let bypass = format!("--proxy-bypass-list=<-loopback>;{}", OWN_HOSTS.join(";"));
-        let own: String = OWN_HOSTS
+        let own_rules: String = OWN_HOSTS
             .iter()
             .map(|h| format!("MAP {h} ~NOTFOUND,"))
             .collect();
-        let quiet = format!("--host-resolver-rules={own}");
-        let names = format!("{quiet}MAP * 127.0.0.1:{}", listener.port);
-        let rule: &[&str] = if by_proxy {
-            &[&proxy, &bypass, &quiet]
+        let without_own = format!("--host-resolver-rules={own_rules}");
+        let all_names = format!("{without_own}MAP * 127.0.0.1:{}", listener.port);
+        let rules: &[&str] = if by_proxy {
+            &[&proxy, &bypass, &without_own]
         } else {
-            &[&names]
+            &[&all_names]
         };
-        let page = saved(&folder, &hostile_page("http://evil.example"));
-        browse(&page, &[rule, &DUMP].concat());
+        let page = save(&folder, &hostile_page("http://evil.example"));
+        browse(&page, &[rules, &DUMP].concat());
         assert_eq!(
             listener.requests(),
             Vec::<String>::new(),
@@ -84,17 +87,20 @@ fn no_request_is_sent_to_a_proxy_or_to_any_host_name() {
         );
         // As a control, the same listener records requests of an unprotected page.
         browse(
-            &saved(&folder, &open_page("http://evil.example")),
-            &[rule, &DUMP].concat(),
+            &save(&folder, &unprotected_page("http://evil.example")),
+            &[rules, &DUMP].concat(),
         );
-        assert!(!listener.requests().is_empty(), "by_proxy = {by_proxy}");
+        assert!(
+            !listener.requests().is_empty(),
+            "the listener recorded no request of the control, by_proxy = {by_proxy}"
+        );
     }
 }
 
 #[test]
-fn the_checks_detect_an_unprotected_page() {
+fn the_checks_reject_an_unprotected_page() {
     let (folder, listener) = (tempfile::tempdir().unwrap(), RequestListener::new());
-    let dom = browse(&saved(&folder, &open_page(&listener.base())), &DUMP);
+    let dom = browse(&save(&folder, &unprotected_page(&listener.base())), &DUMP);
     assert!(dom.contains("<title>OWNED</title>"), "{dom}");
     assert!(std::panic::catch_unwind(|| check_elements(&dom)).is_err());
     assert!(
@@ -106,27 +112,28 @@ fn the_checks_detect_an_unprotected_page() {
 
 #[test]
 fn the_policy_allows_the_style_sheet() {
-    // A page without its style sheet has the browser's default layout.
+    // A page without its style sheet has the browser's default layout, so its screenshot differs.
     let folder = tempfile::tempdir().unwrap();
     let dom = small().html();
-    let page = saved(&folder, &dom);
-    let picture = folder.path().join("page.png");
-    let shot = |page: &PathBuf| {
+    let page = save(&folder, &dom);
+    let image = folder.path().join("page.png");
+    let screenshot = |page: &PathBuf| {
         browse(
             page,
             &[
-                &format!("--screenshot={}", picture.display()),
+                &format!("--screenshot={}", image.display()),
                 "--window-size=800,600",
             ],
         );
-        std::fs::read(&picture).unwrap()
+        std::fs::read(&image).unwrap()
     };
-    let with = shot(&page);
+    let styled = screenshot(&page);
+    // The browser refuses a style sheet whose hash is not the one in the policy.
     let hash = dom.find("sha256-").unwrap() + 7;
-    let mut refused = dom.clone();
-    refused.replace_range(hash..hash + 4, "AAAA");
+    let mut unstyled = dom.clone();
+    unstyled.replace_range(hash..hash + 4, "AAAA");
     assert!(
-        with != shot(&saved(&folder, &refused)),
+        styled != screenshot(&save(&folder, &unstyled)),
         "the policy refused the style sheet"
     );
 }
@@ -139,17 +146,17 @@ fn print_opens_folded_blocks() {
     let lines: String = (0..150)
         .map(|n| format!("line {n} of a long listing\n"))
         .collect();
-    c.say(
+    c.add(
         Role::Assistant,
         Channel::ToolCall,
         &json!([{"type": "tool_call", "call_id": "z", "name": "long", "args": {}}]),
     );
-    c.say(
+    c.add(
         Role::Tool,
         Channel::ToolResult,
         &json!([{"type": "tool_result", "call_id": "z", "ok": true, "content": lines}]),
     );
-    let text = printed(&c);
+    let text = print(&c);
     let folded = [
         "Rounding per line or per total?",
         "propose a change",
@@ -164,18 +171,18 @@ fn print_opens_folded_blocks() {
         "(https://example.org/rounding?mode=half-even)",
     ];
     for word in folded.iter().chain(&others) {
-        assert!(text.contains(word), "{word:?} is not in\n{text}");
+        assert!(text.contains(word), "{word:?} is missing in\n{text}");
     }
     assert_eq!(
         text.matches("What is 2 + 2?").count(),
         2,
-        "the replaced turn is printed"
+        "the question must be printed in the replaced turn and in its replacement"
     );
     let text = text.replace(' ', "");
     let pages = text.matches('\u{c}').count();
     assert!(
         pages > 6 && text.contains(&format!("1/{pages}")),
-        "{pages} pages without numbers"
+        "{pages} pages, with wrong page numbers or too few"
     );
 }
 
@@ -183,13 +190,13 @@ fn print_opens_folded_blocks() {
 fn attachments_and_bookkeeping_do_not_fill_pages() {
     let mut c = crate::attachments::attached(300_000);
     for n in 0..20 {
-        c.say(
+        c.add(
             Role::System,
             Channel::SystemNote,
             &json!([{"type": "step-start", "id": format!("prt_{n}"), "n": [1, 2, 3, 4]}]),
         );
     }
-    let text = printed(&c);
+    let text = print(&c);
     let pages = text.matches('\u{c}').count();
     assert!(pages <= 5, "{pages} pages\n{text}");
     assert!(
@@ -198,10 +205,10 @@ fn attachments_and_bookkeeping_do_not_fill_pages() {
     );
 }
 
-/// The text of the conversation's printed pages.
-fn printed(c: &Conversation) -> String {
+/// Prints the conversation as a PDF and returns the text of its pages. A form feed ends each page.
+fn print(c: &Conversation) -> String {
     let folder = tempfile::tempdir().unwrap();
-    let page = saved(&folder, &c.html());
+    let page = save(&folder, &c.html());
     let pdf = folder.path().join("page.pdf");
     browse(
         &page,

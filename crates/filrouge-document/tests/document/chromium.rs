@@ -1,4 +1,4 @@
-//! Runs a real browser headless, and a listener that records requests.
+//! A real headless browser, and a listener that records requests.
 
 use std::io::Read;
 use std::net::TcpListener;
@@ -8,10 +8,11 @@ use std::process::{Command, Stdio};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-/// The time limit for a run of a program.
+/// The time limit of one run of the browser.
 const LIMIT: Duration = Duration::from_secs(120);
 
-/// The first of the programs `names` on the path; a missing one is installed from Debian if the test may do so.
+/// Returns the first of the programs `names` on the path. If there is none and the test runs as root, installs the
+/// Debian package.
 pub(crate) fn program(names: &[&str], package: &str) -> PathBuf {
     if let Some(found) = find(names) {
         return found;
@@ -20,7 +21,7 @@ pub(crate) fn program(names: &[&str], package: &str) -> PathBuf {
     let is_root = id.stdout == b"0\n";
     assert!(
         is_root,
-        "none of {names:?} is on the path: install {package} (apt-get install {package}) and run again"
+        "none of {names:?} is on the path: run `apt-get install {package}` and repeat the test"
     );
     // Several tests may run this at once; apt waits for its own lock.
     for arguments in [
@@ -33,7 +34,7 @@ pub(crate) fn program(names: &[&str], package: &str) -> PathBuf {
             .env("DEBIAN_FRONTEND", "noninteractive")
             .stdout(Stdio::null())
             .status()
-            .unwrap_or_else(|e| panic!("no apt-get ({e}): install {package} by hand"));
+            .unwrap_or_else(|e| panic!("cannot run apt-get ({e}): install {package} by hand"));
         assert!(
             status.success() || arguments == ["update"],
             "apt-get {arguments:?} failed: install {package} by hand"
@@ -42,6 +43,7 @@ pub(crate) fn program(names: &[&str], package: &str) -> PathBuf {
     find(names).unwrap_or_else(|| panic!("{package} has none of {names:?}"))
 }
 
+/// The first of the programs on the path.
 fn find(names: &[&str]) -> Option<PathBuf> {
     let path = std::env::var_os("PATH").unwrap();
     let folders: Vec<PathBuf> = std::env::split_paths(&path).collect();
@@ -87,7 +89,7 @@ pub(crate) fn browse(page: &Path, arguments: &[&str]) -> String {
     run(command, scratch.path())
 }
 
-/// Runs a program to its end; its children end with it.
+/// Runs a program until it ends or the time limit passes, kills its children and returns its output.
 fn run(mut command: Command, scratch: &Path) -> String {
     let (out, err) = (scratch.join("out"), scratch.join("err"));
     let mut child = command
@@ -105,17 +107,17 @@ fn run(mut command: Command, scratch: &Path) -> String {
             None => std::thread::sleep(Duration::from_millis(50)),
         }
     };
-    // Ends all processes of the group that still run; kill fails if there are none, which is fine.
+    // Kills the processes of the group that still run. `kill` fails if there are none, which is fine.
     let group = format!("-{}", child.id());
     let _ = Command::new("kill")
         .args(["-KILL", "--", &group])
         .stderr(Stdio::null())
         .status();
     let _ = child.wait();
-    let reported = std::fs::read_to_string(&err).unwrap_or_default();
+    let stderr = std::fs::read_to_string(&err).unwrap_or_default();
     assert!(
         status.is_some_and(|s| s.success()),
-        "{status:?} after {:?}: {reported}",
+        "the program ended with {status:?} after {:?}: {stderr}",
         start.elapsed()
     );
     String::from_utf8_lossy(&std::fs::read(&out).unwrap()).into_owned()
@@ -132,17 +134,17 @@ impl RequestListener {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let port = listener.local_addr().unwrap().port();
         let requests = Arc::new(Mutex::new(Vec::new()));
-        let ours = Arc::clone(&requests);
+        let recorded = Arc::clone(&requests);
         std::thread::spawn(move || {
             for stream in listener.incoming() {
                 let mut first = [0; 200];
                 let mut stream = stream.unwrap();
-                ours.lock().unwrap().push(String::new());
+                recorded.lock().unwrap().push(String::new());
                 stream
                     .set_read_timeout(Some(Duration::from_millis(300)))
                     .unwrap();
                 let length = stream.read(&mut first).unwrap_or(0);
-                *ours.lock().unwrap().last_mut().unwrap() =
+                *recorded.lock().unwrap().last_mut().unwrap() =
                     String::from_utf8_lossy(&first[..length]).into_owned();
             }
         });

@@ -1,6 +1,6 @@
-//! A parser of HTML that accepts only the elements and attributes that the document may contain.
+//! A strict HTML parser: it accepts only the elements and attributes that a document may contain.
 
-/// Checks the elements and attributes of a document; accepts only the exact form in which documents are written.
+/// Panics at any other element or attribute, at an unsafe link, and at any syntax that documents do not use.
 pub(crate) fn check_elements(html: &str) {
     const ELEMENTS: &[&str] = &[
         "html",
@@ -79,27 +79,30 @@ pub(crate) fn check_elements(html: &str) {
             .unwrap();
         let name = &tag[..name_end];
         if let Some(name) = name.strip_prefix('/') {
-            assert_eq!(open.pop(), Some(name));
+            assert_eq!(open.pop(), Some(name), "an end tag without its start tag");
             rest = &tag[name_end + 1..];
             continue;
         }
-        assert!(ELEMENTS.contains(&name), "<{name}>");
+        assert!(ELEMENTS.contains(&name), "<{name}> is not allowed");
         let mut attributes = &tag[name_end..];
         while let Some(more) = attributes.strip_prefix(' ') {
             let (attribute, value) = more.split_once("=\"").unwrap();
-            assert!(ATTRIBUTES.contains(&attribute), "{attribute} of <{name}>");
+            assert!(
+                ATTRIBUTES.contains(&attribute),
+                "attribute {attribute} of <{name}> is not allowed"
+            );
             let (value, after) = value.split_once('"').unwrap();
-            let safe = ["#", "https://", "http://", "mailto:"];
+            let safe_starts = ["#", "https://", "http://", "mailto:"];
             assert!(
                 attribute != "href"
-                    || safe
+                    || safe_starts
                         .iter()
                         .any(|s| value.to_ascii_lowercase().starts_with(s)),
-                "{value}"
+                "unsafe link {value}"
             );
             assert!(
                 attribute != "src" || value.starts_with("data:image/"),
-                "{value}"
+                "unsafe source {value}"
             );
             attributes = after;
         }
@@ -111,5 +114,5 @@ pub(crate) fn check_elements(html: &str) {
             rest = &rest[rest.find("</style>").unwrap()..];
         }
     }
-    assert_eq!(open, Vec::<&str>::new());
+    assert_eq!(open, Vec::<&str>::new(), "elements without end tags");
 }

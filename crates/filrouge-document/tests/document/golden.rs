@@ -10,25 +10,25 @@ fn path(name: &str) -> PathBuf {
         .join(name)
 }
 
-/// Compares with the golden file. The text is also written to the build folder, to be checked and then copied over the
-/// golden file.
-fn compare(name: &str, written: &str) {
-    let made = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(name);
-    std::fs::write(&made, written).unwrap();
+/// Compares a text with its golden file. Also writes the text to the build folder, so that a developer can inspect it
+/// and copy it over the golden file.
+fn compare(name: &str, actual: &str) {
+    let output = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(name);
+    std::fs::write(&output, actual).unwrap();
     let golden = std::fs::read_to_string(path(name)).unwrap();
-    let differs = golden
-        .lines()
-        .zip(written.lines())
-        .position(|(g, w)| g != w);
+    let differs = golden.lines().zip(actual.lines()).position(|(g, a)| g != a);
     if let Some(line) = differs {
-        let (g, w) = (golden.lines().nth(line), written.lines().nth(line));
-        let (line, made) = (line + 1, made.display());
-        panic!("{name}, line {line}:\n golden {g:?}\n is now {w:?}\n copy {made} when it is right");
+        let (g, a) = (golden.lines().nth(line), actual.lines().nth(line));
+        let (line, output) = (line + 1, output.display());
+        panic!(
+            "{name}, line {line}:\n golden {g:?}\n actual {a:?}\n \
+             if the change is right, copy {output} over the golden file"
+        );
     }
     assert!(
-        golden == written,
-        "{name}: one of the two is longer than the other; copy {} when it is right",
-        made.display()
+        golden == actual,
+        "{name}: one text is the beginning of the other; if the change is right, copy {} over the golden file",
+        output.display()
     );
 }
 

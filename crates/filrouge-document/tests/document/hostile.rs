@@ -1,4 +1,4 @@
-//! Texts that try to break out of their block.
+//! Texts that try to break out of their block of a document.
 
 /// Hostile texts; `{BASE}` is an address that must never be requested.
 pub(crate) const TEXTS: &[&str] = &[

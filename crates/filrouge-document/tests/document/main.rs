@@ -4,10 +4,10 @@
 mod attachments;
 mod browser;
 mod chromium;
+mod content;
 mod elements;
 mod golden;
 mod hostile;
 mod properties;
-mod reading;
 mod sample;
 mod size;

@@ -84,6 +84,7 @@ const PIECES: &[&str] = &[
     ":",
 ];
 
+/// A text composed of pieces, known hostile texts and random characters.
 fn hostile() -> impl Strategy<Value = String> {
     let piece = prop_oneof![
         8 => proptest::sample::select(PIECES).prop_map(str::to_owned),
@@ -99,22 +100,22 @@ pub(crate) fn conversation(texts: &[String]) -> Conversation {
     for text in texts {
         c.turn(TurnStatus::Finalized).application.consultant = Some(text.as_str().into());
         c.ask(text).body.agent = Some(text.as_str().into());
-        c.say(
+        c.add(
             Role::Assistant,
             Channel::ToolCall,
             &json!([{"type": "tool_call", "call_id": text, "name": text, "args": {text: text}}]),
         );
-        c.say(
+        c.add(
             Role::Tool,
             Channel::ToolResult,
             &json!([{"type": "tool_result", "call_id": text, "ok": true, "content": text}]),
         );
-        c.say(
+        c.add(
             Role::System,
             Channel::Error,
             &json!([{"type": "error", "code": text, "message": text, "source": text}]),
         );
-        c.say(
+        c.add(
             Role::User,
             Channel::Observation,
             &json!([
@@ -129,6 +130,7 @@ pub(crate) fn conversation(texts: &[String]) -> Conversation {
     c
 }
 
+/// The extensions of Markdown that readers may have enabled.
 fn options() -> Options {
     Options::ENABLE_TABLES
         | Options::ENABLE_STRIKETHROUGH
@@ -200,11 +202,13 @@ fn blocks(document: &str) -> Vec<Block<'_>> {
             .reference_definitions()
             .iter()
             .next()
-            .is_none()
+            .is_none(),
+        "a link reference definition"
     );
     blocks
 }
 
+/// The text as documents show it: with line feeds at line ends and other control characters replaced.
 fn visible(text: &str) -> String {
     let text = text.replace("\r\n", "\n").replace('\r', "\n");
     text.replace(
@@ -236,30 +240,32 @@ fn is_quoted_form(text: &str, quoted: &str) -> bool {
             .all(|(text, inner)| same_line(text, inner))
 }
 
+/// Whether `inner` is `text` with nothing added but backslashes.
 fn same_line(text: &str, inner: &str) -> bool {
     // Tabs at the start of a line have become spaces, so leading whitespace is not compared.
-    let mut have = inner.trim_start_matches([' ', '\t']).chars();
-    for wanted in text.trim_start_matches([' ', '\t']).chars() {
+    let mut actual = inner.trim_start_matches([' ', '\t']).chars();
+    for expected in text.trim_start_matches([' ', '\t']).chars() {
         loop {
-            match have.next() {
-                Some(c) if c == wanted => break,
+            match actual.next() {
+                Some(c) if c == expected => break,
                 Some('\\') => {}
                 _ => return false,
             }
         }
     }
-    have.next().is_none()
+    actual.next().is_none()
 }
 
+/// Asserts that only turns and items have headings, and that the question and the answer of each turn are unchanged.
 fn check_markdown(texts: &[String]) {
     let c = conversation(texts);
     let document = c.markdown();
     let blocks = blocks(&document);
-    let mut wanted = vec![(1, String::new())];
+    let mut expected = vec![(1, String::new())];
     for (turn, items) in &c.turns {
-        wanted.push((2, format!("## Turn {} ·", turn.ordinal)));
+        expected.push((2, format!("## Turn {} ·", turn.ordinal)));
         // The tool's result is shown below its call.
-        wanted.extend(
+        expected.extend(
             items
                 .iter()
                 .filter(|i| i.body.channel != Channel::ToolResult)
@@ -267,12 +273,12 @@ fn check_markdown(texts: &[String]) {
         );
     }
     let headings: Vec<_> = blocks.iter().filter(|b| b.heading.is_some()).collect();
-    assert_eq!(headings.len(), wanted.len(), "{document}");
-    for (heading, (level, start)) in headings.iter().zip(&wanted) {
+    assert_eq!(headings.len(), expected.len(), "{document}");
+    for (heading, (level, start)) in headings.iter().zip(&expected) {
         assert_eq!(heading.heading, Some(*level));
         assert!(
             heading.source.starts_with(start.as_str()),
-            "{} is not {start}",
+            "{:?} does not start with {start:?}",
             heading.source
         );
     }
@@ -286,11 +292,11 @@ fn check_markdown(texts: &[String]) {
                 .unwrap();
             // The blocks of an item are the heading, the line of facts, and the text.
             let block = &blocks[at + 2];
-            let back = match &block.code {
+            let is_unchanged = match &block.code {
                 Some(code) => code.trim_end_matches('\n') == visible(text).trim_end_matches('\n'),
                 None => block.quote && is_quoted_form(text, block.source.trim_end_matches('\n')),
             };
-            assert!(back, "{text:?} came back as {:?}", block.source);
+            assert!(is_unchanged, "{text:?} is written as {:?}", block.source);
         }
     }
 }

@@ -41,8 +41,8 @@ impl Conversation {
             last_seq: 0,
             turn_count: 0,
             metadata: RawJson::parse("{}").unwrap(),
-            created_at: at(0),
-            updated_at: at(900),
+            created_at: time_after(0),
+            updated_at: time_after(900),
             version: [0; 16],
         };
         Self(Recorded {
@@ -64,11 +64,11 @@ impl Conversation {
         out
     }
 
-    /// Begins a turn; the items added next belong to it.
+    /// Begins a turn. Items added later belong to it.
     pub(crate) fn turn(&mut self, status: TurnStatus) -> &mut Turn {
         let ordinal = self.session.turn_count + 1;
         self.session.turn_count = ordinal;
-        let now = at(ordinal * 60);
+        let now = time_after(ordinal * 60);
         let mut id = [0; 16];
         id[8..].copy_from_slice(&ordinal.to_be_bytes());
         let turn = Turn {
@@ -101,27 +101,30 @@ impl Conversation {
         &mut self.turns.last_mut().unwrap().0
     }
 
-    /// Adds an item of `parts` to the newest turn, or outside turns when there is none.
-    pub(crate) fn say(
+    /// Adds an item of `parts` to the newest turn, or outside turns if there is none.
+    pub(crate) fn add(
         &mut self,
         role: Role,
         channel: Channel,
         parts: &serde_json::Value,
     ) -> &mut Item {
-        self.say_raw(role, channel, &parts.to_string())
+        self.add_raw(role, channel, &parts.to_string())
     }
 
-    /// Like [`Self::say`], but takes the parts as unparsed JSON.
-    pub(crate) fn say_raw(&mut self, role: Role, channel: Channel, parts: &str) -> &mut Item {
+    /// Like [`Self::add`], but takes the parts as unparsed JSON.
+    pub(crate) fn add_raw(&mut self, role: Role, channel: Channel, parts: &str) -> &mut Item {
         let seq = self.session.last_seq + 1;
         self.session.last_seq = seq;
         let item = Item {
             seq,
             turn_id: None,
-            created_at: self.turns.last().map_or(at(800 + seq), |(turn, items)| {
-                let seconds = i64::try_from(items.len()).unwrap() * 2;
-                Timestamp::from_micros(turn.created_at.as_micros() + seconds * 1_000_000)
-            }),
+            created_at: self
+                .turns
+                .last()
+                .map_or(time_after(800 + seq), |(turn, items)| {
+                    let seconds = i64::try_from(items.len()).unwrap() * 2;
+                    Timestamp::from_micros(turn.created_at.as_micros() + seconds * 1_000_000)
+                }),
             redacted: false,
             body: ItemBody::new(role, channel, RawJson::parse(parts).unwrap()),
         };
@@ -134,19 +137,21 @@ impl Conversation {
         items.last_mut().unwrap()
     }
 
+    /// Adds a question of the user to the newest turn.
     pub(crate) fn ask(&mut self, text: &str) -> &mut Item {
         if let Some((turn, _)) = self.turns.last_mut() {
             turn.question_neutral = Some(JsonText::from_plain(text));
         }
-        self.say(
+        self.add(
             Role::User,
             Channel::Question,
             &json!([{"type": "text", "text": text}]),
         )
     }
 
+    /// Adds an answer of the assistant to the newest turn.
     pub(crate) fn answer(&mut self, text: &str) -> &mut Item {
-        self.say(
+        self.add(
             Role::Assistant,
             Channel::Final,
             &json!([{"type": "text", "text": text}]),
@@ -154,29 +159,30 @@ impl Conversation {
     }
 }
 
-/// The time this many seconds after nine o'clock.
-pub(crate) fn at(seconds: u64) -> Timestamp {
+/// The time this many seconds after 2026-11-21 09:00:00 UTC.
+pub(crate) fn time_after(seconds: u64) -> Timestamp {
     Timestamp::from_micros(1_795_251_600_000_000 + i64::try_from(seconds).unwrap() * 1_000_000)
 }
 
-pub(crate) const PICTURE: &str = "data:image/png;base64,iVBORw0KGgoAAAANSUhEUgAAADAAAAAcCAIAAACoDqudAAAARUlEQVR42u3OoRWAIAAFQAYzm8gmsolMIpPMjsNsLvCL/d67Aa7s88iumt0tGz1bM3ufqAgJCQkJCQkJCQkJCQkJCf0JfR24NHk+0EcZAAAAAElFTkSuQmCC";
+/// A valid PNG image as a data URL.
+pub(crate) const PNG_URL: &str = "data:image/png;base64,iVBORw0KGgoAAAANSUhEUgAAADAAAAAcCAIAAACoDqudAAAARUlEQVR42u3OoRWAIAAFQAYzm8gmsolMIpPMjsNsLvCL/d67Aa7s88iumt0tGz1bM3ufqAgJCQkJCQkJCQkJCQkJCf0JfR24NHk+0EcZAAAAAElFTkSuQmCC";
 
-/// A small conversation with items of every kind.
+/// A small conversation with items of every kind. Golden files contain its documents.
 pub(crate) fn small() -> Conversation {
     let mut c = Conversation::new("Why is the invoice total off by a cent?");
-    work(&mut c);
-    languages(&mut c);
-    endings(&mut c);
-    replaced(&mut c);
-    c.session.updated_at = at(c.session.turn_count * 60 + 12);
+    add_work(&mut c);
+    add_languages(&mut c);
+    add_endings(&mut c);
+    add_replaced(&mut c);
+    c.session.updated_at = time_after(c.session.turn_count * 60 + 12);
     let seq = c.session.last_seq + 1;
     let turns = std::mem::take(&mut c.turns);
-    c.say(
+    c.add(
         Role::System,
         Channel::Redaction,
         &json!([{"type": "redaction", "seqs": [[9, 9]], "reason": "asked by the customer"}]),
     );
-    c.say(
+    c.add(
         Role::System,
         Channel::Link,
         &json!([{"type": "link", "url": "https://example.org/ticket/7", "title": "Ticket 7"}]),
@@ -186,15 +192,16 @@ pub(crate) fn small() -> Conversation {
     c
 }
 
-fn work(c: &mut Conversation) {
+/// Turn 1: reasoning, a plan, two tool calls and an answer with a table.
+fn add_work(c: &mut Conversation) {
     let turn = c.turn(TurnStatus::Finalized);
     turn.identity_id = Some(IdentityId::new("ada@example.org").unwrap());
     turn.application.pipeline_name = Some("support".into());
     turn.application.repository = Some("acme/billing".into());
     c.ask("The invoice shows **19.99** but the lines add up to 20.00.\nCan you find out why?");
-    c.say(Role::Assistant, Channel::Thought, &json!([{"type": "reasoning", "text": "Rounding per line or per total? Look at `total()` first."}]));
-    c.say(Role::Assistant, Channel::Plan, &json!([{"type": "text", "text": "1. read the code\n2. run its tests\n3. propose a change"}]));
-    let call = c.say(
+    c.add(Role::Assistant, Channel::Thought, &json!([{"type": "reasoning", "text": "Rounding per line or per total? Look at `total()` first."}]));
+    c.add(Role::Assistant, Channel::Plan, &json!([{"type": "text", "text": "1. read the code\n2. run its tests\n3. propose a change"}]));
+    let call = c.add(
         Role::Assistant,
         Channel::ToolCall,
         &json!([
@@ -204,10 +211,10 @@ fn work(c: &mut Conversation) {
     );
     call.body.agent = Some("researcher".into());
     call.body.model = Some("model-large".into());
-    c.say(Role::Tool, Channel::ToolResult, &json!([{"type": "tool_result", "call_id": "call_1", "ok": true, "latency_ms": 12, "content": "pub fn total(lines: &[Line]) -> Cents {\n    lines.iter().map(|l| (l.price * l.count).round()).sum()\n}\n"}]));
-    c.say(Role::Tool, Channel::ToolResult, &json!([{"type": "tool_result", "call_id": "call_2", "ok": false, "latency_ms": 3480, "content": "test total_is_exact ... FAILED\n\nleft: 1999\nright: 2000\n"}]));
-    let note = "# Cause\n\nEach line is rounded **before** the sum:\n\n| line | exact | rounded |\n|:-----|------:|--------:|\n| a | 9.995 | 9.99 |\n| b | 10.005 | 10.00 |\n\n```rust\nlet sum: Decimal = lines.iter().map(Line::exact).sum();\nsum.round_dp(2)\n```\n\n- [x] found\n- [ ] fixed\n\nSee [the rounding rules](https://example.org/rounding?mode=half-even).";
-    let answer = c.answer(note);
+    c.add(Role::Tool, Channel::ToolResult, &json!([{"type": "tool_result", "call_id": "call_1", "ok": true, "latency_ms": 12, "content": "pub fn total(lines: &[Line]) -> Cents {\n    lines.iter().map(|l| (l.price * l.count).round()).sum()\n}\n"}]));
+    c.add(Role::Tool, Channel::ToolResult, &json!([{"type": "tool_result", "call_id": "call_2", "ok": false, "latency_ms": 3480, "content": "test total_is_exact ... FAILED\n\nleft: 1999\nright: 2000\n"}]));
+    let cause = "# Cause\n\nEach line is rounded **before** the sum:\n\n| line | exact | rounded |\n|:-----|------:|--------:|\n| a | 9.995 | 9.99 |\n| b | 10.005 | 10.00 |\n\n```rust\nlet sum: Decimal = lines.iter().map(Line::exact).sum();\nsum.round_dp(2)\n```\n\n- [x] found\n- [ ] fixed\n\nSee [the rounding rules](https://example.org/rounding?mode=half-even).";
+    let answer = c.answer(cause);
     answer.body.agent = Some("researcher".into());
     answer.body.model = Some("model-large".into());
     answer.body.usage = Some(
@@ -215,10 +222,11 @@ fn work(c: &mut Conversation) {
     );
 }
 
-fn languages(c: &mut Conversation) {
+/// Turn 2: a redacted item, attachments, and translations.
+fn add_languages(c: &mut Conversation) {
     c.turn(TurnStatus::Finalized);
     c.ask("And what does the customer's screenshot show?");
-    c.say(
+    c.add(
         Role::User,
         Channel::Question,
         &json!([
@@ -228,15 +236,15 @@ fn languages(c: &mut Conversation) {
     .redacted = true;
     let items = &mut c.turns.last_mut().unwrap().1;
     items.last_mut().unwrap().body.parts = RawJson::parse("[]").unwrap();
-    c.say(
+    c.add(
         Role::User,
         Channel::Question,
         &json!([{"type": "text", "text": "Et que montre la capture d'écran du client ?"}]),
     )
     .body
     .variant = Variant::Translated;
-    c.say(Role::User, Channel::Question, &json!([
-        {"type": "image_url", "image_url": {"url": PICTURE, "detail": "low"}},
+    c.add(Role::User, Channel::Question, &json!([
+        {"type": "image_url", "image_url": {"url": PNG_URL, "detail": "low"}},
         {"type": "file", "name": "invoice-4711.pdf", "media_type": "application/pdf", "url": "https://example.org/invoice-4711.pdf"},
     ]));
     c.answer("The same invoice, after a *refresh*.");
@@ -248,50 +256,52 @@ fn languages(c: &mut Conversation) {
         .variant = Variant::Translated;
 }
 
-fn endings(c: &mut Conversation) {
+/// Turns 3 to 5: a failed, a cancelled and an interrupted one.
+fn add_endings(c: &mut Conversation) {
     c.turn(TurnStatus::Failed);
     c.ask("Fix it, please.");
-    c.say(
+    c.add(
         Role::Assistant,
         Channel::HitlRequest,
         &json!([{"type": "text", "text": "May I change `src/total.rs`?"}]),
     )
     .body
     .agent = Some("coder".into());
-    c.say(
+    c.add(
         Role::User,
         Channel::HitlResponse,
         &json!([{"type": "text", "text": "Yes."}]),
     );
-    c.say(Role::Assistant, Channel::ToolCall, &json!([{"type": "tool_call", "call_id": "call_3", "name": "edit_file", "args": "{\"path\":\"src/total.rs\"}"}]));
-    c.say(
+    c.add(Role::Assistant, Channel::ToolCall, &json!([{"type": "tool_call", "call_id": "call_3", "name": "edit_file", "args": "{\"path\":\"src/total.rs\"}"}]));
+    c.add(
         Role::Assistant,
         Channel::Partial,
         &json!([{"type": "text", "text": "I have begun to"}]),
     );
-    c.say(Role::System, Channel::Error, &json!([{"type": "error", "code": "provider_overloaded", "message": "529: overloaded", "source": "provider", "retryable": true}]));
+    c.add(Role::System, Channel::Error, &json!([{"type": "error", "code": "provider_overloaded", "message": "529: overloaded", "source": "provider", "retryable": true}]));
     c.turn(TurnStatus::Cancelled);
     c.ask("Try again.");
-    c.say(
+    c.add(
         Role::User,
         Channel::Cancelled,
         &json!([{"type": "turn_status", "status": "cancelled"}]),
     );
     c.turn(TurnStatus::Interrupted);
     c.ask("Hello?");
-    c.say(
+    c.add(
         Role::System,
         Channel::Summary,
         &json!([{"type": "text", "text": "Ada reported a rounding error; the cause is known."}]),
     );
-    c.say(
+    c.add(
         Role::System,
         Channel::Interrupted,
         &json!([{"type": "turn_status", "status": "interrupted"}]),
     );
 }
 
-fn replaced(c: &mut Conversation) {
+/// Turn 6: a finalized one and its replacement, with content of unknown types.
+fn add_replaced(c: &mut Conversation) {
     c.turn(TurnStatus::Finalized);
     c.ask("What is 2 + 2?");
     c.answer("5");
@@ -304,12 +314,12 @@ fn replaced(c: &mut Conversation) {
     c.session.turn_count = ordinal;
     c.turns[first].0.replaced_by_turn_id = Some(id);
     c.ask("What is 2 + 2?");
-    c.say_raw(
+    c.add_raw(
         Role::Assistant,
         Channel::Other("telemetry".into()),
         r#"[{"type":"sensor","values":[1.0,1e400],"note":"\ud800"}]"#,
     );
-    c.say(
+    c.add(
         Role::Assistant,
         Channel::Observation,
         &json!([

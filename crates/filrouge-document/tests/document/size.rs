@@ -24,7 +24,7 @@ impl fmt::Write for Counter {
     }
 }
 
-/// A conversation of 2.5 kB per turn: a question, a call, its result and an answer.
+/// A conversation of 2.5 kB per turn: a question, a tool call, its result and an answer.
 fn long(turns: usize) -> Conversation {
     let mut c = Conversation::new("long");
     let words = "The rounding happens **per line**, see `total()` and [the rules](https://example.org/rules).\n\n";
@@ -33,13 +33,14 @@ fn long(turns: usize) -> Conversation {
         c.ask(&format!(
             "Question {i}: what happens with a total of 19.99 < 20.00?"
         ));
-        c.say(Role::Assistant, Channel::ToolCall, &json!([{"type": "tool_call", "call_id": format!("c{i}"), "name": "grep", "args": {"pattern": "total", "path": "src"}}]));
-        c.say(Role::Tool, Channel::ToolResult, &json!([{"type": "tool_result", "call_id": format!("c{i}"), "ok": true, "content": "src/total.rs:12: let total = sum;\n".repeat(30)}]));
+        c.add(Role::Assistant, Channel::ToolCall, &json!([{"type": "tool_call", "call_id": format!("c{i}"), "name": "grep", "args": {"pattern": "total", "path": "src"}}]));
+        c.add(Role::Tool, Channel::ToolResult, &json!([{"type": "tool_result", "call_id": format!("c{i}"), "ok": true, "content": "src/total.rs:12: let total = sum;\n".repeat(30)}]));
         c.answer(&words.repeat(12));
     }
     c
 }
 
+/// Renders the conversation in both formats, and returns the durations and sizes: Markdown first, then HTML.
 fn timed(c: &Conversation) -> (Duration, Duration, Counter, Counter) {
     let (mut md, mut page) = (Counter::default(), Counter::default());
     let start = Instant::now();
@@ -50,7 +51,7 @@ fn timed(c: &Conversation) -> (Duration, Duration, Counter, Counter) {
 }
 
 #[test]
-fn five_thousand_turns_stream() {
+fn five_thousand_turns_are_streamed() {
     let c = long(5_000);
     let content: usize = c
         .turns
@@ -58,13 +59,13 @@ fn five_thousand_turns_stream() {
         .flat_map(|(_, items)| items)
         .map(|i| i.body.parts.as_str().len())
         .sum();
-    assert!(content > 11_000_000, "{content}");
+    assert!(content > 11_000_000, "only {content} bytes of content");
     let (md_time, html_time, md, page) = timed(&c);
     assert!(md.bytes > content && page.bytes > content);
     // At most one item's markup is buffered.
     assert!(
         md.longest < 40_000 && page.longest < 60_000,
-        "{} {}",
+        "longest writes: {} and {} bytes",
         md.longest,
         page.longest
     );
@@ -82,7 +83,7 @@ fn five_thousand_turns_stream() {
     std::io::Write::write_all(&mut std::io::stderr(), figures.as_bytes()).unwrap();
 }
 
-/// Texts of about `size` bytes that have made parsers slow or overflowed their stacks.
+/// Texts of about `size` bytes, of kinds that are known to make parsers slow or to overflow their stacks.
 fn slow(size: usize) -> Vec<(&'static str, String)> {
     let fill = |piece: &str| piece.repeat(size / piece.len());
     vec![
@@ -136,9 +137,9 @@ fn slow(size: usize) -> Vec<(&'static str, String)> {
         ("instructions", fill("<?")),
         ("declarations", fill("<!A ")),
         ("cdata", fill("<![CDATA[")),
-        ("tags that close", fill("<b></b>")),
+        ("closed tags", fill("<b></b>")),
         ("html blocks", fill("<div>\n")),
-        ("html blocks apart", fill("<div>\n\n")),
+        ("separate html blocks", fill("<div>\n\n")),
         ("html and fences", fill("<div>\n```\n\n")),
         (
             "footnotes",
@@ -168,7 +169,7 @@ fn slow(size: usize) -> Vec<(&'static str, String)> {
 }
 
 #[test]
-fn no_text_is_slow() {
+fn no_text_is_slow_to_render() {
     for (name, text) in slow(100_000) {
         let mut c = Conversation::new(&text);
         c.turn(TurnStatus::Finalized);

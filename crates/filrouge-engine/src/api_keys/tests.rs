@@ -1,4 +1,4 @@
-//! API keys over the in-memory ledger.
+//! API keys on the ledger in memory.
 
 use std::sync::Arc;
 
@@ -28,7 +28,7 @@ fn operator_of(tenant: &str) -> Caller {
     Caller::operator(tenant.parse().unwrap())
 }
 
-fn new(role: Role, identity: Option<&str>) -> NewApiKey {
+fn new_key(role: Role, identity: Option<&str>) -> NewApiKey {
     NewApiKey {
         name: Some("ci".to_owned()),
         role,
@@ -42,12 +42,12 @@ async fn keys_are_created_listed_by_tenant_and_revoked_once() {
     let (engine, clock) = engine();
     let (key, text) = engine
         .keys
-        .create(&operator_of("a"), new(Role::Service, None))
+        .create(&operator_of("a"), new_key(Role::Service, None))
         .await
         .unwrap();
     engine
         .keys
-        .create(&operator_of("b"), new(Role::User, Some("ada")))
+        .create(&operator_of("b"), new_key(Role::User, Some("ada")))
         .await
         .unwrap();
     let (a, b) = (operator_of("a"), operator_of("b"));
@@ -61,8 +61,8 @@ async fn keys_are_created_listed_by_tenant_and_revoked_once() {
     assert!(listed[0].is_valid(clock.now()));
     assert!(!listed[0].is_valid(Timestamp::from_micros(5_000_000)));
 
-    let foreign = engine.keys.revoke(&b, &key.key_id).await.unwrap_err();
-    assert_eq!(foreign.code, ErrorCode::Invalid);
+    let refused = engine.keys.revoke(&b, &key.key_id).await.unwrap_err();
+    assert_eq!(refused.code, ErrorCode::Invalid);
     let first = engine.keys.revoke(&a, &key.key_id).await.unwrap();
     clock.advance(1_000_000);
     let again = engine.keys.revoke(&a, &key.key_id).await.unwrap();
@@ -74,15 +74,15 @@ async fn keys_are_created_listed_by_tenant_and_revoked_once() {
 #[tokio::test]
 async fn only_user_keys_have_an_identity_and_no_key_expires_in_the_past() {
     let (engine, _) = engine();
-    let mut expired = new(Role::Admin, None);
+    let mut expired = new_key(Role::Admin, None);
     expired.expires_at = Some(Timestamp::from_micros(1_000_000));
-    let mut misnamed = new(Role::Admin, None);
-    misnamed.name = Some("a\u{1b}".to_owned());
+    let mut with_control_character = new_key(Role::Admin, None);
+    with_control_character.name = Some("a\u{1b}".to_owned());
     for wrong in [
-        new(Role::User, None),
-        new(Role::Service, Some("ada")),
+        new_key(Role::User, None),
+        new_key(Role::Service, Some("ada")),
         expired,
-        misnamed,
+        with_control_character,
     ] {
         let refused = engine
             .keys
@@ -103,7 +103,7 @@ async fn keys_created_concurrently_are_all_stored() {
             tokio::spawn(async move {
                 engine
                     .keys
-                    .create(&operator_of("a"), new(Role::Service, None))
+                    .create(&operator_of("a"), new_key(Role::Service, None))
                     .await
             })
         })

@@ -1,3 +1,5 @@
+//! The rows of the audit: their order, filters and contents at every page size.
+
 mod pages;
 
 use std::sync::Arc;
@@ -16,7 +18,8 @@ struct World {
     clock: Arc<FixedClock>,
 }
 
-const BEGIN: i64 = 1_700_000_000_000_000;
+/// The start time of the clock, in microseconds since 1970.
+const START_TIME: i64 = 1_700_000_000_000_000;
 const MINUTE: i64 = 60_000_000;
 
 fn operator() -> Caller {
@@ -49,7 +52,7 @@ fn thought(text: &str) -> ItemBody {
 impl World {
     fn new() -> Self {
         let keyring = Arc::new(Keyring::single([7; 32]));
-        let clock = Arc::new(FixedClock::at(BEGIN));
+        let clock = Arc::new(FixedClock::at(START_TIME));
         let ledger = MemoryLedger::new(keyring, Arc::new(OsEntropy), clock.clone());
         let ledger = Arc::new(ledger);
         let engine = Engine::new(
@@ -99,7 +102,7 @@ impl World {
     }
 
     /// All rows, read in pages of `limit`, and the number of pages.
-    async fn all(&self, query: &AuditQuery, limit: usize) -> (Vec<AuditRow>, usize) {
+    async fn read_all(&self, query: &AuditQuery, limit: usize) -> (Vec<AuditRow>, usize) {
         let mut query = AuditQuery {
             limit,
             ..query.clone()
@@ -122,10 +125,10 @@ impl World {
 
     /// The rows, which must be the same at every page size.
     async fn rows_at_any_page_size(&self, query: &AuditQuery) -> Vec<AuditRow> {
-        let (rows, _) = self.all(query, 500).await;
+        let (rows, _) = self.read_all(query, 500).await;
         for limit in [1, 2, 3, 7, 64] {
             assert_eq!(
-                self.all(query, limit).await.0,
+                self.read_all(query, limit).await.0,
                 rows,
                 "{limit} rows per page"
             );
@@ -134,7 +137,7 @@ impl World {
     }
 }
 
-fn plain(text: Option<&JsonText>) -> Option<String> {
+fn plain_text(text: Option<&JsonText>) -> Option<String> {
     text.map(JsonText::to_plain)
 }
 
@@ -162,7 +165,7 @@ async fn rows_are_in_commit_order_and_by_seq_within_a_session() {
             (
                 r.session_id.as_str(),
                 r.seq.unwrap(),
-                plain(r.tool.as_ref()),
+                plain_text(r.tool.as_ref()),
             )
         })
         .collect();
@@ -220,7 +223,7 @@ async fn rows_are_in_commit_order_and_by_seq_within_a_session() {
         ),
         (
             AuditQuery {
-                agent: Some("nobody".into()),
+                agent: Some("absent".into()),
                 ..AuditQuery::default()
             },
             vec![],
@@ -245,29 +248,32 @@ async fn an_item_has_one_row_per_call_and_its_usage_is_counted_once() {
     }));
     parts.push(r#"{"type":"chart","points":[1,2]}"#.to_owned());
     parts.push(r#"{"type":"text","text":"Then I answer."}"#.to_owned());
-    let mut many = item(
+    let mut calls = item(
         Role::Assistant,
         Channel::ToolCall,
         &format!("[{}]", parts.join(",")),
     );
-    many.usage = Some(RawJson::parse(r#"{"input_tokens":5}"#).unwrap());
-    many.metadata =
+    calls.usage = Some(RawJson::parse(r#"{"input_tokens":5}"#).unwrap());
+    calls.metadata =
         Some(RawJson::parse(r#"{"finish_reason":"tool_calls","latency_ms":7}"#).unwrap());
-    world.append(&turn, vec![many]).await;
+    world.append(&turn, vec![calls]).await;
     let rows = world.rows_at_any_page_size(&AuditQuery::default()).await;
     assert_eq!(rows.len(), 6);
     let first = &rows[1];
     assert_eq!(
-        plain(first.text.as_ref()).unwrap(),
+        plain_text(first.text.as_ref()).unwrap(),
         "I look.\nThen I answer."
     );
-    assert_eq!(plain(first.finish_reason.as_ref()).unwrap(), "tool_calls");
+    assert_eq!(
+        plain_text(first.finish_reason.as_ref()).unwrap(),
+        "tool_calls"
+    );
     // The model's latency is not the tool's.
     assert!(rows[1..].iter().all(|row| row.latency_ms.is_none()));
     let detail = first.detail.as_ref().unwrap().as_str();
     assert_eq!(detail, format!("[{},{}]", parts[6], parts[1]));
     for (n, row) in rows[1..].iter().enumerate() {
-        assert_eq!(plain(row.tool.as_ref()), Some(format!("t{n}")));
+        assert_eq!(plain_text(row.tool.as_ref()), Some(format!("t{n}")));
         assert_eq!(row.args.as_ref().unwrap().as_str(), format!("[{n}]"));
         assert_eq!(row.usage.is_some(), n == 0);
     }
@@ -284,7 +290,7 @@ async fn an_item_has_one_row_per_call_and_its_usage_is_counted_once() {
 }
 
 #[tokio::test]
-async fn a_result_is_matched_with_its_call_wherever_the_page_begins() {
+async fn a_result_is_matched_with_its_call_on_any_page() {
     let world = World::new();
     let turn = world.start(&user("ada"), "s", "r").await;
     let other = world.start(&user("ada"), "s", "r2").await;
@@ -330,15 +336,15 @@ async fn a_row_is_one_json_line_with_the_csv_columns() {
     let rows = world.rows_at_any_page_size(&AuditQuery::default()).await;
     let line = rows[1].json_line().unwrap();
     assert_eq!(line.matches(['\n', '\r']).count(), 1);
-    let read: serde_json::Value = serde_json::from_str(&line).unwrap();
-    assert_eq!(read["args"]["a"], "x\ny");
+    let parsed: serde_json::Value = serde_json::from_str(&line).unwrap();
+    assert_eq!(parsed["args"]["a"], "x\ny");
     // The members are in the order of the columns.
     let mut offset = 0;
     for column in AuditRow::COLUMNS {
         let name = format!("\"{column}\":");
         offset += line[offset..].find(&name).expect(column);
     }
-    assert_eq!(read.as_object().unwrap().len(), AuditRow::COLUMNS.len());
+    assert_eq!(parsed.as_object().unwrap().len(), AuditRow::COLUMNS.len());
     let csv = rows[1].csv_line().unwrap();
     assert!(
         csv.contains(",'=cmd,c,\"{\n \"\"a\"\": \"\"x\\ny\"\"}\","),

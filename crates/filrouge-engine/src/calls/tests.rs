@@ -1,4 +1,4 @@
-//! Leases whose callers are gone, and webhooks that are delivered twice.
+//! Leases of cancelled calls, and webhooks that are delivered twice.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -7,7 +7,6 @@ use std::time::Duration;
 use async_trait::async_trait;
 use filrouge_store::command::{Command, LeaseRequest, Write};
 use filrouge_store::ledger::{CommittedWrite, LedgerLayer, QuerySubject, SnapshotQuery};
-
 use filrouge_store::memory::MemoryLedger;
 use filrouge_store::{Keyring, Ledger, OsEntropy};
 use filrouge_types::{
@@ -21,7 +20,7 @@ use crate::caller::Caller;
 use crate::{Engine, FinalizeTurn, RecordEvent, Settings, StartTurn, Written};
 
 /// A ledger that delays its answers or fails on command.
-struct Gated {
+struct ControlledLedger {
     inner: MemoryLedger,
     /// Number of attempts to acquire a lease.
     acquire_attempts: AtomicU64,
@@ -38,22 +37,22 @@ fn unavailable() -> Failure {
 }
 
 #[async_trait]
-impl LedgerLayer for Gated {
+impl LedgerLayer for ControlledLedger {
     fn inner(&self) -> &dyn Ledger {
         &self.inner
     }
 
     async fn write(&self, command: Command) -> Result<CommittedWrite, Failure> {
-        let ask = match &command.write {
+        let request = match &command.write {
             Write::Lease(take) => Some(take.ask.clone()),
             _ => None,
         };
-        let releases = matches!(ask, Some(LeaseRequest::Release { .. }));
+        let releases = matches!(request, Some(LeaseRequest::Release { .. }));
         if releases && self.releases_fail.load(Ordering::SeqCst) {
             return Err(unavailable());
         }
         let written = self.inner.write(command).await;
-        if matches!(ask, Some(LeaseRequest::Acquire(_))) {
+        if matches!(request, Some(LeaseRequest::Acquire(_))) {
             self.acquire_attempts.fetch_add(1, Ordering::SeqCst);
             while self.answers_delayed.load(Ordering::SeqCst) {
                 tokio::time::sleep(Duration::from_millis(1)).await;
@@ -62,14 +61,18 @@ impl LedgerLayer for Gated {
         written
     }
 
-    async fn inspect(&self, about: QuerySubject<'_>, query: SnapshotQuery) -> Result<(), Failure> {
-        let less = |n: u64| n.checked_sub(1);
+    async fn inspect(
+        &self,
+        subject: QuerySubject<'_>,
+        query: SnapshotQuery,
+    ) -> Result<(), Failure> {
+        let decrement = |n: u64| n.checked_sub(1);
         let fails = self
             .failing_reads
-            .fetch_update(Ordering::SeqCst, Ordering::SeqCst, less);
+            .fetch_update(Ordering::SeqCst, Ordering::SeqCst, decrement);
         match fails {
             Ok(_) => Err(unavailable()),
-            Err(_) => self.inner.inspect(about, query).await,
+            Err(_) => self.inner.inspect(subject, query).await,
         }
     }
 
@@ -77,7 +80,7 @@ impl LedgerLayer for Gated {
 }
 
 struct World {
-    ledger: Arc<Gated>,
+    ledger: Arc<ControlledLedger>,
     engine: Arc<Engine>,
 }
 
@@ -100,7 +103,7 @@ impl World {
     fn new() -> Self {
         let clock = Arc::new(FixedClock::at(1_700_000_000_000_000));
         let keyring = Arc::new(Keyring::single([3; 32]));
-        let ledger = Arc::new(Gated {
+        let ledger = Arc::new(ControlledLedger {
             inner: MemoryLedger::new(keyring, Arc::new(OsEntropy), clock.clone()),
             acquire_attempts: AtomicU64::new(0),
             answers_delayed: AtomicBool::new(false),
@@ -135,7 +138,7 @@ impl World {
         until(async || self.ledger.acquire_attempts.load(Ordering::SeqCst) >= attempts).await;
     }
 
-    async fn wait_until_free(&self) {
+    async fn wait_for_release(&self) {
         until(async || self.lease().await.holder.is_none()).await;
     }
 
@@ -191,7 +194,7 @@ impl World {
     }
 }
 
-/// Polls until the condition holds.
+/// Waits until the condition is true; fails after a minute or more.
 async fn until(condition: impl AsyncFn() -> bool) {
     for _ in 0..60_000 {
         if condition().await {
@@ -203,7 +206,7 @@ async fn until(condition: impl AsyncFn() -> bool) {
 }
 
 #[tokio::test]
-async fn the_lease_of_a_caller_who_is_gone_is_released() {
+async fn the_lease_of_a_cancelled_call_is_released() {
     let world = World::new();
     let first = world.resume("a").await.unwrap();
     world
@@ -216,7 +219,7 @@ async fn the_lease_of_a_caller_who_is_gone_is_released() {
         let attempts = world.ledger.acquire_attempts.load(Ordering::SeqCst);
         world.ledger.answers_delayed.store(true, Ordering::SeqCst);
         let engine = world.engine.clone();
-        let gone = tokio::spawn(async move {
+        let call = tokio::spawn(async move {
             if resumes {
                 let _ = engine
                     .calls
@@ -232,18 +235,18 @@ async fn the_lease_of_a_caller_who_is_gone_is_released() {
             }
         });
         world.wait_for_attempts(attempts + 1).await;
-        gone.abort();
-        assert!(gone.await.unwrap_err().is_cancelled());
+        call.abort();
+        assert!(call.await.unwrap_err().is_cancelled());
         assert_eq!(world.lease().await.holder.as_deref(), Some("b"));
         world.ledger.answers_delayed.store(false, Ordering::SeqCst);
-        world.wait_until_free().await;
+        world.wait_for_release().await;
     }
     let next = world.resume("c").await.unwrap();
     assert_eq!(next.fence, first.fence + 3);
 }
 
 #[tokio::test]
-async fn a_lease_of_a_resume_that_fails_is_released_unless_it_was_held_before() {
+async fn a_failed_resume_releases_its_lease_unless_it_was_held_before() {
     let world = World::new();
     let first = world.resume("a").await.unwrap();
     world.ledger.failing_reads.store(1, Ordering::SeqCst);
@@ -259,12 +262,12 @@ async fn a_lease_of_a_resume_that_fails_is_released_unless_it_was_held_before() 
         .unwrap();
     world.ledger.failing_reads.store(1, Ordering::SeqCst);
     world.resume("b").await.unwrap_err();
-    world.wait_until_free().await;
+    world.wait_for_release().await;
     assert_eq!(world.lease().await.fence, first.fence + 1);
 }
 
 #[tokio::test]
-async fn a_refusal_without_a_wait_is_no_timeout_and_each_waiter_is_reported_once() {
+async fn only_refusals_after_a_wait_are_timeouts_and_each_waiter_is_reported_once() {
     let world = World::new();
     world.resume("a").await.unwrap();
     world.resume("b").await.unwrap_err();
@@ -291,7 +294,7 @@ async fn a_refusal_without_a_wait_is_no_timeout_and_each_waiter_is_reported_once
 }
 
 #[tokio::test]
-async fn a_webhook_that_is_answered_in_the_end_is_no_timeout() {
+async fn a_webhook_that_is_answered_during_the_wait_is_not_a_timeout() {
     let world = World::new();
     let held = world.resume("a").await.unwrap();
     let turn = world.start(held.fence).await;
@@ -312,7 +315,7 @@ async fn a_webhook_that_is_answered_in_the_end_is_no_timeout() {
 }
 
 #[tokio::test]
-async fn a_waiting_caller_works_on_a_webhook_whose_holder_is_gone() {
+async fn a_waiting_caller_takes_over_a_webhook_when_its_holder_releases() {
     let world = World::new();
     let held = world.resume("a").await.unwrap();
     world.start(held.fence).await;
@@ -369,23 +372,23 @@ async fn a_copy_is_stale_if_another_holder_has_held_the_session_since() {
             .unwrap();
         resumed.stale
     };
-    let (my_fence, no_items) = (Some(first.fence), Some(0));
+    let (first_fence, no_items) = (Some(first.fence), Some(0));
     assert_eq!(
-        stale(request("a", no_items, my_fence)).await,
+        stale(request("a", no_items, first_fence)).await,
         Some(false),
         "a renewed lease"
     );
     assert_eq!(
-        stale(request("b", no_items, my_fence)).await,
+        stale(request("b", no_items, first_fence)).await,
         Some(false),
         "the next holder"
     );
     assert_eq!(
-        stale(request("a", no_items, my_fence)).await,
+        stale(request("a", no_items, first_fence)).await,
         Some(true),
         "b has held the session"
     );
-    assert_eq!(stale(request("a", None, my_fence)).await, Some(true));
+    assert_eq!(stale(request("a", None, first_fence)).await, Some(true));
     assert_eq!(stale(request("a", Some(7), Some(99))).await, Some(true));
     assert_eq!(stale(request("a", no_items, None)).await, Some(false));
     assert_eq!(stale(request("a", None, None)).await, None);
@@ -405,7 +408,7 @@ async fn a_tail_that_begins_too_late_is_trimmed() {
 }
 
 #[tokio::test]
-async fn own_events_leave_room_for_those_of_the_application() {
+async fn events_of_the_engine_leave_room_for_the_applications() {
     let world = World::new();
     world.resume("a").await.unwrap();
     let event = |n: u64| RecordEvent {

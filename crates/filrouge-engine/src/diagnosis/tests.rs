@@ -1,3 +1,5 @@
+//! The findings that a diagnosis derives from a session.
+
 use crate::caller::Caller;
 use filrouge_store::draft::PieceKind;
 use filrouge_store::verify::Verdict;
@@ -16,7 +18,7 @@ fn codes(diagnosis: &Diagnosis) -> Vec<(Level, &'static str)> {
 }
 
 #[tokio::test]
-async fn a_sound_session_has_no_findings() {
+async fn an_intact_session_has_no_findings() {
     let world = DiagnosisWorld::new();
     let turn = world.start("r").await;
     world.append(&turn, vec![call("c"), result("c")]).await;
@@ -63,7 +65,7 @@ async fn a_failed_turn_is_reported_with_its_complete_error() {
 async fn unanswered_calls_are_reported_by_the_state_of_their_turn() {
     let world = DiagnosisWorld::new();
     let turn = world.start("r").await;
-    // Of several calls with the same id the first counts, and an answer before its call does not count.
+    // Of several calls with one id, the first counts. A result before its call does not count.
     world
         .append(&turn, vec![call("a"), result("a"), call("a")])
         .await;
@@ -99,7 +101,7 @@ async fn unanswered_calls_are_reported_by_the_state_of_their_turn() {
 }
 
 #[tokio::test]
-async fn an_open_turn_shows_when_it_is_interrupted() {
+async fn an_open_turn_shows_when_it_will_be_interrupted() {
     let world = DiagnosisWorld::new();
     let turn = world.start("r").await;
     world.wait(60);
@@ -122,10 +124,10 @@ async fn an_open_turn_shows_when_it_is_interrupted() {
     let question = [text_item(Channel::HitlRequest, "may I?")];
     world.append(&turn, question.to_vec()).await;
     world.wait(100_000);
-    let waits = world.diagnose().await;
-    assert_eq!(codes(&waits), [(Level::Note, "waits_for_human")]);
-    assert!(waits.pending[0].waits_for_human);
-    assert_eq!(waits.pending[0].interrupted_in_ms, None);
+    let waiting = world.diagnose().await;
+    assert_eq!(codes(&waiting), [(Level::Note, "waits_for_human")]);
+    assert!(waiting.pending[0].waits_for_human);
+    assert_eq!(waiting.pending[0].interrupted_in_ms, None);
     world
         .append(&turn, vec![text_item(Channel::HitlResponse, "yes")])
         .await;
@@ -193,12 +195,12 @@ async fn a_draft_is_shown_with_its_recorder() {
             .contains("the recording process is gone, last seen 3 s ago")
     );
     world.wait(60);
-    let lapsed = world.diagnose().await;
-    assert_eq!(codes(&lapsed)[0], (Level::Problem, "stream_abandoned"));
+    let expired = world.diagnose().await;
+    assert_eq!(codes(&expired)[0], (Level::Problem, "stream_abandoned"));
     assert_eq!(world.engine.upkeep.sweep().await.unwrap(), 1);
-    let kept = world.diagnose().await;
-    assert!(kept.drafts.is_empty() && kept.pending[0].recorder.is_none());
-    let shown: Vec<_> = kept.items.iter().map(|i| i.text.as_str()).collect();
+    let swept = world.diagnose().await;
+    assert!(swept.drafts.is_empty() && swept.pending[0].recorder.is_none());
+    let shown: Vec<_> = swept.items.iter().map(|i| i.text.as_str()).collect();
     let expected = [
         "?",
         "So ét",
@@ -260,10 +262,10 @@ async fn long_texts_are_truncated_and_malformed_parts_are_skipped() {
     let world = DiagnosisWorld::new();
     let turn = world.start("r").await;
     let long = "é".repeat(TEXT_MAX + 1);
-    let odd = r#"[{"type":"odd","text":7},{"type":"tool_call","call_id":5},{"type":"image_url","url":"u"}]"#;
-    let odd = item(Role::Assistant, Channel::Observation, odd);
+    let malformed = r#"[{"type":"unknown","text":7},{"type":"tool_call","call_id":5},{"type":"image_url","url":"u"}]"#;
+    let malformed = item(Role::Assistant, Channel::Observation, malformed);
     world
-        .append(&turn, vec![text_item(Channel::Thought, &long), odd])
+        .append(&turn, vec![text_item(Channel::Thought, &long), malformed])
         .await;
     let diagnosis = world.diagnose().await;
     assert_eq!(diagnosis.items[1].text.chars().count(), TEXT_MAX);

@@ -1,4 +1,5 @@
-//! The rules of the contract, each tested over every store that it applies to; `docs/history-contract.md` lists them.
+//! The rules of the history contract, each tested on every store that it applies to. `docs/history-contract.md` lists
+//! them.
 mod reading;
 mod service;
 mod session_scope;
@@ -26,20 +27,20 @@ macro_rules! session_rules {
         tests! { $store session_scope:
             a_request_has_one_turn
             a_request_id_is_scoped_to_its_session
-            starting_again_gives_the_same_turn
+            a_repeated_start_returns_the_same_turn
             concurrent_starts_are_one_turn
             concurrent_turns_are_all_kept
             finalizing_again_changes_nothing
             finalizing_another_turn_is_refused
             translations_are_optional
             metadata_is_kept_unchanged
-            the_history_of_another_looks_absent
+            the_history_of_another_identity_looks_absent
         }
         tests! { $store reading:
             the_newest_turns_are_listed_in_order
             redacted_turns_are_tombstones
             a_replacement_keeps_the_position_of_the_turn
-            pairs_are_a_list
+            equal_questions_are_separate_pairs
             turns_have_every_field
         }
         tests! { $store service:

@@ -1,3 +1,5 @@
+//! Key figures: how events are counted, in which window, and in which rows of a report.
+
 use std::sync::Arc;
 
 use filrouge_store::memory::MemoryLedger;
@@ -10,7 +12,7 @@ use crate::api_keys::Role;
 use crate::caller::{Caller, Holder};
 use crate::{CreateSession, Engine, RecordEvent, ResumeSession, Settings, StartTurn};
 
-/// The tests' clock: a Sunday.
+/// The time at which the tests' clocks start: a Sunday.
 const NOW: &str = "2026-11-22T12:00:00Z";
 
 struct World {
@@ -25,7 +27,7 @@ fn run<T>(future: impl Future<Output = T>) -> T {
     runtime.unwrap().block_on(future)
 }
 
-fn moment(text: &str) -> Timestamp {
+fn time(text: &str) -> Timestamp {
     text.parse().unwrap()
 }
 
@@ -35,7 +37,7 @@ fn operator(tenant: &str) -> Caller {
 
 impl World {
     fn new() -> Self {
-        let clock = Arc::new(FixedClock::at(moment(NOW).as_micros()));
+        let clock = Arc::new(FixedClock::at(time(NOW).as_micros()));
         let keyring = Arc::new(Keyring::single([7; 32]));
         let ledger = MemoryLedger::new(keyring, Arc::new(OsEntropy), clock.clone());
         let engine = Engine::new(
@@ -75,8 +77,8 @@ impl World {
 
     fn report(&self, since: &str, until: &str, by: Option<Every>) -> KpiReport {
         let query = KpiQuery {
-            since: Some(moment(since)),
-            until: Some(moment(until)),
+            since: Some(time(since)),
+            until: Some(time(until)),
             by,
         };
         run(self.engine.events.key_figures(&operator("default"), query)).unwrap()
@@ -100,8 +102,8 @@ fn without_events_all_rates_are_absent() {
     assert!(!figures.call_lock_timeout_alert && !status.call_lock_timeout_spike);
     assert_eq!(status.service_agent, ServiceAgent::Offline);
     assert_eq!((status.last_event_at, status.last_event_ago), (None, None));
-    assert_eq!(status.as_of, moment(NOW));
-    assert_eq!(status.window.since, moment("2026-11-15T12:00:00Z"));
+    assert_eq!(status.as_of, time(NOW));
+    assert_eq!(status.window.since, time("2026-11-15T12:00:00Z"));
     // Without calls, timeouts have no rate.
     let world = World::new();
     world.record("s", "call_lock_timeout", "22T11:00:00");
@@ -133,8 +135,8 @@ fn figures_count_events_or_sessions_as_documented() {
         }
     }
     // A session that was never started counts in the other figures, but is no call.
-    world.record("stray", "transferred", "20T10:03:00");
-    world.record("stray", "resume_from_pg", "20T10:03:00");
+    world.record("not-started", "transferred", "20T10:03:00");
+    world.record("not-started", "resume_from_pg", "20T10:03:00");
     let figures = world.status().figures;
     assert_eq!(figures.calls, 4);
     assert_eq!(figures.call_lock_timeouts, 2);
@@ -144,7 +146,7 @@ fn figures_count_events_or_sessions_as_documented() {
     assert_eq!(figures.resume_from_pg_rate, Some(0.75)); // 3 / 4
     assert_eq!(figures.session_reconstruct_rate, Some(0.25)); // 1 / 4
     assert_eq!(figures.unknown_state_rate, Some(0.25)); // 1 / 4
-    assert_eq!(figures.transfer_rate, Some(0.5)); // a and stray of 4
+    assert_eq!(figures.transfer_rate, Some(0.5)); // a and not-started, of 4
     assert_eq!(figures.events, 4 + 16 + 2);
     let kinds: Vec<(&str, u64)> = figures.kinds.iter().map(|k| (&*k.kind, k.events)).collect();
     assert_eq!(
@@ -169,13 +171,13 @@ fn the_window_is_seven_days_inclusive() {
         ("too-early", "15T11:59:59.999999"),
         ("first", "15T12:00:00"),
         ("last", "22T12:00:00"),
-        ("to-come", "22T12:00:00.000001"),
+        ("future", "22T12:00:00.000001"),
     ] {
         world.record(session, "call_started", at);
     }
     let status = world.status();
     assert_eq!(status.figures.calls, 2);
-    assert_eq!(status.last_event_at, Some(moment(NOW)));
+    assert_eq!(status.last_event_at, Some(time(NOW)));
     assert_eq!(status.last_event_ago, Some(0));
     // A microsecond later, the future event counts and the first one no longer does.
     world.clock.advance(1);
@@ -183,12 +185,12 @@ fn the_window_is_seven_days_inclusive() {
     assert_eq!(status.figures.calls, 2);
     assert_eq!(
         status.last_event_at,
-        Some(moment("2026-11-22T12:00:00.000001Z"))
+        Some(time("2026-11-22T12:00:00.000001Z"))
     );
 }
 
 #[test]
-fn the_agent_is_online_for_fifteen_minutes() {
+fn the_agent_is_online_for_fifteen_minutes_after_an_event() {
     let world = World::new();
     world.record("s", "booking_confirmed", "22T11:45:00");
     let status = world.status();
@@ -201,7 +203,7 @@ fn the_agent_is_online_for_fifteen_minutes() {
 }
 
 #[test]
-fn a_spike_concerns_the_last_hour() {
+fn a_spike_is_an_hour_with_many_more_timeouts_than_the_hours_before() {
     let world = World::new();
     // One timeout is just before the last hour, two are within it.
     for at in ["22T11:00:00", "22T11:00:00.000001", "22T11:30:00"] {
@@ -227,15 +229,15 @@ fn other_tenants_and_repeated_keys_do_not_count() {
         world.write("default", "s", "wait-1", "call_lock_timeout", "22T11:00:01");
     }
     // The other tenant has a session with the same id, and one with another id.
-    for session in ["s", "theirs"] {
+    for session in ["s", "of-other"] {
         world.write("other", session, "start", "call_started", "22T11:58:00");
     }
     let status = world.status();
     assert_eq!((status.figures.calls, status.figures.events), (1, 2));
     assert_eq!(status.last_event_ago, Some(3599));
-    let theirs = run(world.engine.events.technical_status(&operator("other"))).unwrap();
+    let other = run(world.engine.events.technical_status(&operator("other"))).unwrap();
     assert_eq!(
-        (theirs.figures.calls, theirs.figures.call_lock_timeouts),
+        (other.figures.calls, other.figures.call_lock_timeouts),
         (2, 0)
     );
 }
@@ -278,16 +280,16 @@ fn events_count_in_the_row_in_which_they_happened() {
     let all = world.report("2026-11-09T00:00:00Z", until, None);
     assert_eq!(calls_and_rates(&all), [row("", 2, Some(0.5))]);
     // `until` is exclusive.
-    let cut = world.report("2026-11-15T23:59:59.999999Z", "2026-11-16T00:00:00Z", None);
-    assert_eq!(calls_and_rates(&cut), [row("", 1, Some(0.0))]);
+    let one_microsecond = world.report("2026-11-15T23:59:59.999999Z", "2026-11-16T00:00:00Z", None);
+    assert_eq!(calls_and_rates(&one_microsecond), [row("", 1, Some(0.0))]);
     // The default window is the last seven days.
     let by_default = run(world
         .engine
         .events
         .key_figures(&operator("default"), KpiQuery::default()))
     .unwrap();
-    assert_eq!(by_default.since, moment("2026-11-15T12:00:00Z"));
-    assert_eq!(by_default.until, moment(NOW));
+    assert_eq!(by_default.since, time("2026-11-15T12:00:00Z"));
+    assert_eq!(by_default.until, time(NOW));
     assert_eq!(calls_and_rates(&by_default), [row("", 2, Some(0.5))]);
 }
 

@@ -1,3 +1,5 @@
+//! The ancestors, descendants and siblings of sessions, and what a caller sees of them.
+
 use std::sync::Arc;
 
 use filrouge_store::memory::MemoryLedger;
@@ -26,8 +28,8 @@ fn run<T>(future: impl Future<Output = T>) -> T {
     runtime.unwrap().block_on(future)
 }
 
-/// Creates a session with metadata larger than a page of rows, so that each page of children holds one.
-fn make_large(engine: &Engine, caller: &Caller, id: &str, parent: Option<&str>) {
+/// Creates a session with metadata larger than a page of rows, so that each page of children contains one session.
+fn create_large(engine: &Engine, caller: &Caller, id: &str, parent: Option<&str>) {
     let large = format!(r#"{{"k":"{}"}}"#, "x".repeat(9 << 20));
     let request = CreateSession {
         session_id: Some(id.parse().unwrap()),
@@ -38,7 +40,7 @@ fn make_large(engine: &Engine, caller: &Caller, id: &str, parent: Option<&str>) 
     run(engine.sessions.create(caller, request)).unwrap();
 }
 
-fn make(engine: &Engine, caller: &Caller, id: &str, parent: Option<&str>) {
+fn create(engine: &Engine, caller: &Caller, id: &str, parent: Option<&str>) {
     let request = CreateSession {
         session_id: Some(id.parse().unwrap()),
         title: Some(id.to_uppercase().into()),
@@ -48,8 +50,7 @@ fn make(engine: &Engine, caller: &Caller, id: &str, parent: Option<&str>) {
     let new = !run(engine.sessions.create(caller, request))
         .unwrap()
         .replayed;
-
-    assert!(new, "{id}");
+    assert!(new, "{id} already exists");
 }
 
 fn lineage_of(engine: &Engine, caller: &Caller, id: &str) -> Lineage {
@@ -69,7 +70,7 @@ fn descendants(lineage: &Lineage) -> Vec<(&str, u64)> {
 }
 
 #[test]
-fn a_family_is_seen_from_each_of_its_members() {
+fn a_tree_is_seen_from_each_of_its_sessions() {
     let (engine, ada) = (engine(), caller("ada"));
     for (id, parent) in [
         ("root", None),
@@ -80,7 +81,7 @@ fn a_family_is_seen_from_each_of_its_members() {
         ("a2", Some("a")),
         ("a11", Some("a1")),
     ] {
-        make(&engine, &ada, id, parent);
+        create(&engine, &ada, id, parent);
     }
     let root = lineage_of(&engine, &ada, "root");
     assert_eq!(ids(&root.parents), Vec::<&str>::new());
@@ -105,34 +106,34 @@ fn a_family_is_seen_from_each_of_its_members() {
 #[test]
 fn a_foreign_parent_looks_absent_and_a_foreign_child_is_not_listed() {
     let (engine, ada, bob) = (engine(), caller("ada"), caller("bob"));
-    make(&engine, &bob, "bobs", None);
-    make(&engine, &ada, "under-bobs", Some("bobs"));
-    make(&engine, &ada, "under-none", Some("none"));
-    for (id, gap) in [("under-bobs", "bobs"), ("under-none", "none")] {
+    create(&engine, &bob, "of-bob", None);
+    create(&engine, &ada, "child-of-bob", Some("of-bob"));
+    create(&engine, &ada, "child-of-none", Some("none"));
+    for (id, gap) in [("child-of-bob", "of-bob"), ("child-of-none", "none")] {
         let lineage = lineage_of(&engine, &ada, id);
         assert_eq!(lineage.gaps, [gap.parse().unwrap()]);
         assert_eq!((lineage.parents.len(), lineage.cycle), (0, false));
     }
-    make(&engine, &bob, "under-adas", Some("under-none"));
-    make(&engine, &bob, "under-that", Some("under-adas"));
-    make(&engine, &bob, "beside-adas", Some("none"));
-    let lineage = lineage_of(&engine, &ada, "under-none");
+    create(&engine, &bob, "child-of-ada", Some("child-of-none"));
+    create(&engine, &bob, "grandchild-of-ada", Some("child-of-ada"));
+    create(&engine, &bob, "sibling-of-ada", Some("none"));
+    let lineage = lineage_of(&engine, &ada, "child-of-none");
     assert_eq!((lineage.descendants.len(), lineage.siblings.len()), (0, 0));
-    assert_eq!(lineage_of(&engine, &bob, "bobs").descendants.len(), 0);
+    assert_eq!(lineage_of(&engine, &bob, "of-bob").descendants.len(), 0);
     let operator = Caller::operator(TenantId::default_tenant());
-    let seen_by_operator = lineage_of(&engine, &operator, "under-none");
+    let seen_by_operator = lineage_of(&engine, &operator, "child-of-none");
     assert_eq!(
         descendants(&seen_by_operator),
-        [("under-adas", 1), ("under-that", 2)]
+        [("child-of-ada", 1), ("grandchild-of-ada", 2)]
     );
-    assert_eq!(ids(&seen_by_operator.siblings), ["beside-adas"]);
+    assert_eq!(ids(&seen_by_operator.siblings), ["sibling-of-ada"]);
 }
 
 #[test]
 fn an_erased_parent_is_a_gap() {
     let (engine, ada) = (engine(), caller("ada"));
-    make(&engine, &ada, "p", None);
-    make(&engine, &ada, "c", Some("p"));
+    create(&engine, &ada, "p", None);
+    create(&engine, &ada, "c", Some("p"));
     run(engine.erasure.erase(&ada, "p".parse().unwrap())).unwrap();
     let lineage = lineage_of(&engine, &ada, "c");
     assert_eq!(lineage.gaps, ["p".parse().unwrap()]);
@@ -141,14 +142,14 @@ fn an_erased_parent_is_a_gap() {
 }
 
 #[test]
-fn a_cycle_ends_the_walk() {
+fn a_cycle_is_reported_and_ends_the_lists() {
     let (engine, ada) = (engine(), caller("ada"));
-    make(&engine, &ada, "self", Some("self"));
-    let own = lineage_of(&engine, &ada, "self");
-    assert!(own.cycle && own.parents.is_empty() && own.descendants.is_empty());
-    assert!(own.siblings.is_empty() && own.gaps.is_empty());
+    create(&engine, &ada, "self", Some("self"));
+    let lineage = lineage_of(&engine, &ada, "self");
+    assert!(lineage.cycle && lineage.parents.is_empty() && lineage.descendants.is_empty());
+    assert!(lineage.siblings.is_empty() && lineage.gaps.is_empty());
     for (id, parent) in [("x", "z"), ("y", "x"), ("z", "y"), ("tail", "z")] {
-        make(&engine, &ada, id, Some(parent));
+        create(&engine, &ada, id, Some(parent));
     }
     let x = lineage_of(&engine, &ada, "x");
     assert!(x.cycle);
@@ -165,16 +166,16 @@ fn a_cycle_ends_the_walk() {
 #[test]
 fn lists_of_more_than_a_thousand_relatives_are_truncated() {
     let (engine, ada) = (engine(), caller("ada"));
-    make(&engine, &ada, "top", None);
+    create(&engine, &ada, "top", None);
     for n in 0..RELATIVES_MAX {
-        make(&engine, &ada, &format!("wide-{n}"), Some("top"));
+        create(&engine, &ada, &format!("wide-{n}"), Some("top"));
     }
     let top = lineage_of(&engine, &ada, "top");
     assert_eq!(
         (top.descendants.len(), top.truncated),
         (RELATIVES_MAX, false)
     );
-    make(&engine, &ada, "one-more", Some("top"));
+    create(&engine, &ada, "one-more", Some("top"));
     let top = lineage_of(&engine, &ada, "top");
     assert_eq!(
         (top.descendants.len(), top.truncated),
@@ -182,13 +183,13 @@ fn lists_of_more_than_a_thousand_relatives_are_truncated() {
     );
     let one = lineage_of(&engine, &ada, "one-more");
     assert_eq!((one.siblings.len(), one.truncated), (RELATIVES_MAX, false));
-    make(&engine, &ada, "two-more", Some("top"));
+    create(&engine, &ada, "two-more", Some("top"));
     let one = lineage_of(&engine, &ada, "one-more");
     assert_eq!((one.siblings.len(), one.truncated), (RELATIVES_MAX, true));
 
-    make(&engine, &ada, "deep-0", None);
+    create(&engine, &ada, "deep-0", None);
     for n in 1..=RELATIVES_MAX + 1 {
-        make(
+        create(
             &engine,
             &ada,
             &format!("deep-{n}"),
@@ -219,11 +220,11 @@ fn lists_of_more_than_a_thousand_relatives_are_truncated() {
 #[test]
 fn relatives_with_large_metadata_are_all_found() {
     let (engine, ada) = (engine(), caller("ada"));
-    make_large(&engine, &ada, "root", None);
+    create_large(&engine, &ada, "root", None);
     for id in ["a", "b", "c", "d"] {
-        make_large(&engine, &ada, id, Some("root"));
+        create_large(&engine, &ada, id, Some("root"));
     }
-    make(&engine, &ada, "c1", Some("c"));
+    create(&engine, &ada, "c1", Some("c"));
     let root = lineage_of(&engine, &ada, "root");
     let all = [("a", 1), ("b", 1), ("c", 1), ("d", 1), ("c1", 2)];
     assert_eq!(descendants(&root), all);

@@ -1,3 +1,5 @@
+//! Addresses in metadata are replaced by hashes.
+
 use std::sync::Arc;
 
 use filrouge_store::memory::MemoryLedger;
@@ -10,7 +12,7 @@ use super::{Nulls, without_addresses};
 use crate::caller::Caller;
 use crate::{Engine, ImportedTurn, RecordedTurn, Settings};
 
-fn hashed_where(nulls: Nulls, tenant: &str, metadata: &str) -> String {
+fn hashed_with(nulls: Nulls, tenant: &str, metadata: &str) -> String {
     let keyring = Keyring::single([7; 32]);
     let metadata = RawJson::parse(metadata).unwrap();
     let tenant = TenantId::new(tenant).unwrap();
@@ -20,11 +22,11 @@ fn hashed_where(nulls: Nulls, tenant: &str, metadata: &str) -> String {
 }
 
 fn hashed_in(tenant: &str, metadata: &str) -> String {
-    hashed_where(Nulls::Values, tenant, metadata)
+    hashed_with(Nulls::Values, tenant, metadata)
 }
 
 fn patched(metadata: &str) -> String {
-    hashed_where(Nulls::Remove, "t", metadata)
+    hashed_with(Nulls::Remove, "t", metadata)
 }
 
 fn hashed(metadata: &str) -> String {
@@ -43,7 +45,7 @@ fn hashed_address(address: &str) -> String {
 }
 
 #[test]
-fn every_member_that_holds_an_address_becomes_a_hash() {
+fn every_member_with_an_address_is_replaced_by_a_hash() {
     let expected = hashed_address("192.0.2.1");
     for name in [
         "ip",
@@ -92,7 +94,7 @@ fn one_address_has_one_hash_however_it_is_written() {
         "::ffff:192.0.2.1",
         "::FFFF:c000:201",
         " 192.0.2.1 ",
-        "192.0.2.1:4711",
+        "192.0.2.1:5000",
         "192.0.2.1, 198.51.100.7",
         "[::ffff:192.0.2.1]:80",
     ] {
@@ -125,7 +127,7 @@ fn the_hash_of_an_address_differs_between_tenants() {
 }
 
 #[test]
-fn several_addresses_become_one_hash_and_a_given_one_wins() {
+fn several_addresses_become_one_hash_unless_a_hash_is_given() {
     let client = hashed_address("192.0.2.1");
     assert_eq!(
         hashed(r#"{"remote_addr":"10.0.0.1","x_forwarded_for":"192.0.2.1, 10.0.0.2"}"#),
@@ -146,8 +148,8 @@ fn several_addresses_become_one_hash_and_a_given_one_wins() {
         client,
         "an address is not a hash"
     );
-    let untouched = r#"{"ip_hash" : "mine", "a":1}"#;
-    assert_eq!(hashed(untouched), untouched);
+    let unchanged = r#"{"ip_hash" : "mine", "a":1}"#;
+    assert_eq!(hashed(unchanged), unchanged);
 }
 
 #[test]
@@ -159,13 +161,13 @@ fn values_that_are_not_addresses_are_hashed_as_text() {
     assert!(number.starts_with(r#"{"ip_hash":""#) && !number.contains("3232235777"));
     let object = hashed(r#"{"ip":{"v4":"192.0.2.1"}}"#);
     assert!(object.starts_with(r#"{"ip_hash":""#) && !object.contains("192"));
-    for nothing in [
+    for without_address in [
         r#"{"ip":null}"#,
         r#"{"ip":""}"#,
         r#"{"ip":[]}"#,
         r#"{"ip":[["192.0.2.1"]]}"#,
     ] {
-        assert_eq!(hashed(nothing), "{}", "{nothing}");
+        assert_eq!(hashed(without_address), "{}", "{without_address}");
     }
 }
 
@@ -180,9 +182,9 @@ fn nested_addresses_are_hashed_in_place() {
     assert_eq!(hashed(nested), expected);
     assert_eq!(patched(nested), expected);
     assert_eq!(hashed(&expected), expected);
-    let untouched =
+    let unchanged =
         r#"{ "zip" : {"recipient": ["ip", {"tip":1e2}]}, "text":"\\", "\ud800":"\"ip\":" }"#;
-    assert_eq!(hashed(untouched), untouched);
+    assert_eq!(hashed(unchanged), unchanged);
     let depth = filrouge_types::MAX_NESTING - 1;
     let deep = |inner: &str| format!("{}{inner}{}", r#"{"a":"#.repeat(depth), "}".repeat(depth));
     assert_eq!(
@@ -244,9 +246,8 @@ async fn an_imported_turn_contains_no_address() {
     }
     let hash = hashed_address("192.0.2.1");
     let (items, _) = engine.turns.items(&caller, &session, 0, 10).await.unwrap();
-    let kept = items[0].body.metadata.as_ref().unwrap();
-
-    assert_eq!(kept.as_str(), format!(r#"{{"from":{hash}}}"#));
+    let stored = items[0].body.metadata.as_ref().unwrap();
+    assert_eq!(stored.as_str(), format!(r#"{{"from":{hash}}}"#));
     let turn_id = items[0].turn_id.unwrap();
     let turn = engine.turns.get(&caller, &session, turn_id).await;
     assert_eq!(turn.unwrap().metadata.as_str(), hash);

@@ -1,3 +1,5 @@
+//! Policies that leave items and members of metadata out of the record.
+
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -23,20 +25,20 @@ fn engine(settings: Settings) -> Engine {
     Engine::new(Arc::new(ledger), Arc::new(OsEntropy), clock, settings)
 }
 
-/// An engine that records only conversations, except for the tenant `whole`.
+/// An engine that records only conversations, except for the tenant `complete`.
 fn conversations() -> Engine {
-    let whole = (TenantId::new("whole").unwrap(), ItemRetention::All);
+    let complete = (TenantId::new("complete").unwrap(), ItemRetention::All);
     engine(Settings {
         record: RecordPolicies {
             default: ItemRetention::Conversation,
-            tenants: BTreeMap::from([whole]),
+            tenants: BTreeMap::from([complete]),
         },
         ..Settings::default()
     })
 }
 
 /// An engine that records only these members of metadata.
-fn listing(names: &[&str]) -> Engine {
+fn engine_with_members(names: &[&str]) -> Engine {
     let names = names.iter().map(|name| (*name).to_owned()).collect();
     engine(Settings {
         metadata: MetadataPolicy::Only(names),
@@ -77,18 +79,18 @@ fn items(channels: &[&str]) -> AppendItems {
     }
 }
 
-async fn begun(engine: &Engine, caller: &Caller, start: StartTurn) -> Turn {
+async fn start_turn(engine: &Engine, caller: &Caller, start: StartTurn) -> Turn {
     let turn = engine.turns.start(caller, session(), start).await;
     turn.unwrap().into_value()
 }
 
-async fn stored(engine: &Engine, caller: &Caller) -> Vec<Item> {
+async fn stored_items(engine: &Engine, caller: &Caller) -> Vec<Item> {
     let items = engine.turns.items(caller, &session(), 0, 100).await;
     items.unwrap().0
 }
 
 async fn channels(engine: &Engine, caller: &Caller) -> Vec<String> {
-    let items = stored(engine, caller).await;
+    let items = stored_items(engine, caller).await;
     items
         .iter()
         .map(|i| i.body.channel.as_str().to_owned())
@@ -108,7 +110,7 @@ async fn a_conversation_is_questions_and_answers() {
     let caller = anonymous("t");
     let mut first = start("r");
     first.items = items(&["thought", "tool_call", "mine"]).items;
-    let turn = begun(&engine, &caller, first).await;
+    let turn = start_turn(&engine, &caller, first).await;
     let request = items(&["tool_result", "partial", "plan", "error"]);
     let done = engine
         .turns
@@ -141,8 +143,8 @@ async fn a_conversation_is_questions_and_answers() {
 #[tokio::test]
 async fn a_tenant_has_its_own_policy() {
     let engine = conversations();
-    let caller = anonymous("whole");
-    let turn = begun(&engine, &caller, start("r")).await;
+    let caller = anonymous("complete");
+    let turn = start_turn(&engine, &caller, start("r")).await;
     let done = engine
         .turns
         .append(&caller, session(), turn.turn_id, items(&["thought"]));
@@ -155,7 +157,7 @@ async fn a_tenant_has_its_own_policy() {
 async fn the_ending_of_a_turn_is_recorded() {
     let engine = conversations();
     let caller = anonymous("t");
-    let failed = begun(&engine, &caller, start("r1")).await;
+    let failed = start_turn(&engine, &caller, start("r1")).await;
     let error = FailTurn {
         error: ErrorBody {
             code: "broken".into(),
@@ -171,13 +173,13 @@ async fn the_ending_of_a_turn_is_recorded() {
         .fail(&caller, session(), failed.turn_id, error)
         .await
         .unwrap();
-    let cancelled = begun(&engine, &caller, start("r2")).await;
+    let cancelled = start_turn(&engine, &caller, start("r2")).await;
     let cancel = engine
         .turns
         .cancel(&caller, session(), cancelled.turn_id, CancelTurn::default());
     cancel.await.unwrap();
     // Without an answer in the request, the turn's final item becomes the answer; filrouge records that as an item.
-    let promoted = begun(&engine, &caller, start("r3")).await;
+    let promoted = start_turn(&engine, &caller, start("r3")).await;
     let append = engine
         .turns
         .append(&caller, session(), promoted.turn_id, items(&["final"]));
@@ -207,7 +209,7 @@ async fn the_ending_of_a_turn_is_recorded() {
 async fn a_batch_without_recorded_items_is_refused_like_a_recorded_one() {
     let engine = conversations();
     let caller = anonymous("t");
-    let turn = begun(&engine, &caller, start("r")).await;
+    let turn = start_turn(&engine, &caller, start("r")).await;
     let thought = |expected_seq| AppendItems {
         expected_seq,
         ..items(&["thought", "thought"])
@@ -240,7 +242,7 @@ async fn a_batch_without_recorded_items_is_refused_like_a_recorded_one() {
         .turns
         .cancel(&caller, session(), turn.turn_id, CancelTurn::default());
     cancel.await.unwrap();
-    // The failure is the same, word for word, as for an item that is recorded.
+    // The failure is exactly that of an item that is recorded.
     let recorded = engine
         .turns
         .append(&caller, session(), turn.turn_id, items(&["partial"]));
@@ -270,12 +272,13 @@ async fn a_batch_without_recorded_items_is_refused_like_a_recorded_one() {
     );
 }
 
-/// The answer to the first attempt was lost, and the turn has ended since: the retry is answered as the first attempt was.
+/// The answer to the first attempt was lost, and the turn has ended since. The retry gets the answer of the first
+/// attempt.
 #[tokio::test]
 async fn a_retry_of_a_batch_without_recorded_items_is_a_replay() {
     let engine = conversations();
     let caller = anonymous("t");
-    let turn = begun(&engine, &caller, start("r")).await;
+    let turn = start_turn(&engine, &caller, start("r")).await;
     let mut batch = items(&["thought", "plan"]);
     for (item, key) in batch.items.iter_mut().zip(["a", "b"]) {
         item.item_id = Some(key.parse().unwrap());
@@ -298,7 +301,7 @@ async fn a_retry_of_a_batch_without_recorded_items_is_a_replay() {
         engine.upkeep.counters().items.all(),
         counts(&[("plan", 1), ("thought", 1)])
     );
-    // With an expected seq, or an item without a key, it is not a retry.
+    // A batch with an expected seq, or with an item without a key, is not a retry.
     let at = AppendItems {
         expected_seq: Some(again.last_seq),
         ..batch.clone()
@@ -311,13 +314,13 @@ async fn a_retry_of_a_batch_without_recorded_items_is_a_replay() {
 }
 
 #[tokio::test]
-async fn retries_count_once() {
+async fn retries_are_counted_once() {
     let engine = conversations();
     let caller = anonymous("t");
     let mut request = start("r");
     request.items = items(&["thought"]).items;
-    let turn = begun(&engine, &caller, request.clone()).await;
-    let again = begun(&engine, &caller, request).await;
+    let turn = start_turn(&engine, &caller, request.clone()).await;
+    let again = start_turn(&engine, &caller, request).await;
     assert!(again.replayed && !again.differs);
     let mut batch = items(&["plan", "partial"]);
     batch.items[1].item_id = Some("k".parse().unwrap());
@@ -336,13 +339,13 @@ async fn retries_count_once() {
 
 #[tokio::test]
 async fn members_that_are_not_listed_do_not_reach_the_ledger() {
-    let engine = listing(&["channel"]);
+    let engine = engine_with_members(&["channel"]);
     let caller = anonymous("t");
     let mut request = start("r");
     request.metadata = json(r#"{"channel":"web","prompt":"all of it","prompt":1,"a b":2}"#);
-    let turn = begun(&engine, &caller, request.clone()).await;
+    let turn = start_turn(&engine, &caller, request.clone()).await;
     assert_eq!(turn.metadata.as_str(), r#"{"channel":"web"}"#);
-    let again = begun(&engine, &caller, request).await;
+    let again = start_turn(&engine, &caller, request).await;
     assert!(
         again.replayed && !again.differs,
         "a retry is recognized by the request as it was sent"
@@ -379,24 +382,27 @@ async fn members_that_are_not_listed_do_not_reach_the_ledger() {
 
 #[tokio::test]
 async fn members_that_filrouge_adds_are_kept() {
-    let engine = listing(&[]);
+    let engine = engine_with_members(&[]);
     let caller = anonymous("t");
     let mut request = start("r");
     request.question_translated = request.question_neutral.take();
     request.metadata = json(r#"{"channel":"web"}"#);
-    let turn = begun(&engine, &caller, request).await;
+    let turn = start_turn(&engine, &caller, request).await;
     let flag = r#"{"question_neutral_is_fallback":true}"#;
     assert_eq!(turn.metadata.as_str(), flag);
     let mut request = start("r2");
     request.metadata = json(flag);
     assert_eq!(
-        begun(&engine, &caller, request).await.metadata.as_str(),
+        start_turn(&engine, &caller, request)
+            .await
+            .metadata
+            .as_str(),
         flag
     );
 }
 
 #[tokio::test]
-async fn no_address_is_stored() {
+async fn no_address_is_stored_items() {
     let engine = engine(Settings {
         runtime_context_allow: vec!["ip".to_owned(), "ip_hash".to_owned()],
         ..Settings::default()
@@ -405,7 +411,7 @@ async fn no_address_is_stored() {
     let mut request = start("r");
     request.metadata = json(r#"{"client_ip":"192.0.2.1","channel":"web"}"#);
     request.runtime_context = json(r#"{"ip":"192.0.2.1"}"#);
-    let turn = begun(&engine, &caller, request.clone()).await;
+    let turn = start_turn(&engine, &caller, request.clone()).await;
     let hash = engine
         .ledger()
         .keyring()
@@ -428,12 +434,11 @@ async fn no_address_is_stored() {
         .keyring()
         .address_hash(caller.tenant(), "198.51.100.7");
     assert!(turn.metadata.as_str().contains(&hex::encode(other)));
-    let question = stored(&engine, &caller).await.remove(0);
+    let question = stored_items(&engine, &caller).await.remove(0);
     let context = question.body.metadata.unwrap();
-
     assert_eq!(context.as_str(), format!(r#"{{"ip_hash":"{hash}"}}"#));
-    assert!(begun(&engine, &caller, request).await.replayed);
-    let all: Vec<_> = stored(&engine, &caller).await;
+    assert!(start_turn(&engine, &caller, request).await.replayed);
+    let all: Vec<_> = stored_items(&engine, &caller).await;
     let all = format!("{all:?} {:?}", turn.value);
     assert!(
         !all.contains("192.0.2.1") && !all.contains("198.51.100.7"),
@@ -448,8 +453,8 @@ fn a_bounded_number_of_names_is_counted() {
         tally.add_word(&format!("name-{n}"));
     }
     tally.add_word("name-0");
-    for odd in ["", "a b", "é", &"x".repeat(65)] {
-        tally.add_word(odd);
+    for invalid in ["", "a b", "é", &"x".repeat(65)] {
+        tally.add_word(invalid);
     }
     let counted = tally.all();
     assert_eq!(counted.len(), 65);

@@ -1,8 +1,8 @@
-//! A tiered ledger over the in-memory ledger and the in-memory hot store, each of which can be made to fail.
+//! A tiered ledger: the ledger in memory behind the hot store in memory. Tests can make each of them fail.
 
 mod copies;
+mod disconnects;
 mod faults;
-mod hang_up;
 mod history;
 mod kills;
 mod late;

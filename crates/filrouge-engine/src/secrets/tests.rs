@@ -1,4 +1,4 @@
-//! Tests that credentials are masked, other text is not, and everything else stays unchanged.
+//! Credentials are masked, and all other text stays unchanged.
 
 mod clean;
 mod random;
@@ -31,6 +31,7 @@ fn escaped(text: &str) -> String {
     json(text).replace('/', "\\/").replace('+', "\\u002B")
 }
 
+/// The result of a [`MaskStream`] that receives the text in pieces of these sizes.
 fn streamed(text: &str, sizes: &[usize]) -> (String, u64) {
     let (mut stream, mut out, mut at, mut sizes) =
         (MaskStream::new(), String::new(), 0, sizes.iter().cycle());
@@ -51,7 +52,7 @@ fn streamed(text: &str, sizes: &[usize]) -> (String, u64) {
 fn every_sample_is_masked_in_every_context() {
     assert!(SAMPLES.len() >= 60, "{}", SAMPLES.len());
     for sample in SAMPLES {
-        let Sample { secret, text } = sample.make();
+        let Sample { secret, text } = sample.build();
         let mask = format!("[masked:{}]", sample.name);
         let expected = text.replace(&secret, &mask);
         let count = expected.matches(mask.as_str()).count() as u64;
@@ -65,17 +66,17 @@ fn every_sample_is_masked_in_every_context() {
         ] {
             let (out, found) = masked_json(&raw);
             assert_eq!(found, count, "{}: {raw}\n{out}", sample.name);
-            let mut read = out.clone();
+            let mut parsed = out.clone();
             for _ in 0..depth {
-                read = serde_json::from_str(&read).unwrap();
+                parsed = serde_json::from_str(&parsed).unwrap();
             }
-            assert_eq!(read, expected, "{}", sample.name);
+            assert_eq!(parsed, expected, "{}", sample.name);
             assert_eq!(masked_json(&out), (out.clone(), 0));
         }
         assert_eq!(
             masked_json(&json(&text)).0,
             json(&expected),
-            "everything else stays unchanged"
+            "all other text stays unchanged"
         );
     }
 }
@@ -89,19 +90,19 @@ fn every_shape_has_a_sample() {
 }
 
 #[test]
-fn anchors_are_distinguished() {
+fn no_anchor_is_a_prefix_of_another() {
     for (n, (anchor, _)) in shape::ANCHORS.iter().enumerate() {
         assert!(anchor.len() >= 3 && anchor.is_ascii());
         for (other, _) in &shape::ANCHORS[n + 1..] {
             assert!(!anchor.starts_with(other) && !other.starts_with(anchor));
         }
     }
-    let gh = format!("ghp_{}", body("alnum", 36, 1));
-    assert_eq!(masked(&gh).1, 1, "the automaton is built");
+    let token = format!("ghp_{}", body("alnum", 36, 1));
+    assert_eq!(masked(&token).1, 1, "the anchors are searched for");
 }
 
 #[test]
-fn escapes_are_boundaries_and_stay_intact() {
+fn escapes_are_boundaries_and_are_kept() {
     let token = format!("npm_{}", body("alnum", 36, 3));
     for (raw, count) in [
         (format!(r#""a\n{token}\u0041""#), 1),
@@ -109,7 +110,7 @@ fn escapes_are_boundaries_and_stay_intact() {
         (format!(r#""a\u00e9{token}\\""#), 1),
         (format!(r#""a\\n{token}\\n""#), 1),
         (format!(r#""a%3D{token}%20""#), 1),
-        // A line feed instead of a prefix.
+        // The first letter of the token belongs to an escape, or the token is part of a longer word.
         (format!(r#""a\{token}""#), 0),
         (format!(r#""a\\{token}""#), 0),
         (format!(r#""a{token}""#), 0),
@@ -132,9 +133,9 @@ fn escapes_are_boundaries_and_stay_intact() {
 }
 
 #[test]
-fn a_stream_gives_the_result_of_the_entire_text() {
+fn a_stream_returns_the_same_result_as_the_complete_text() {
     for sample in SAMPLES {
-        let text = format!("{} — {} é", sample.make().text, sample.make().text);
+        let text = format!("{} — {} é", sample.build().text, sample.build().text);
         for sizes in [&[1][..], &[3], &[7, 1, 20], &[64], &[1000]] {
             assert_eq!(
                 streamed(&text, sizes),
@@ -147,7 +148,7 @@ fn a_stream_gives_the_result_of_the_entire_text() {
 }
 
 #[test]
-fn a_stream_shows_ordinary_words_soon() {
+fn a_stream_returns_ordinary_words_at_once() {
     let mut stream = MaskStream::new();
     assert_eq!(stream.push("Bonjour, je "), "Bonjour, je ");
     assert_eq!(stream.push("suis là"), "suis là");

@@ -1,4 +1,7 @@
 //! Frames: the records of the spool's files (docs/spool.md). Each has its own MAC, so a damaged frame affects no other.
+//!
+//! A frame is `FRsp`, key id (4 bytes), length of the payload (4), MAC (16) and payload. The payload is the length of
+//! the header (4), the header and the write, both JSON. Numbers are big-endian. The MAC also covers the store's name.
 
 use filrouge_store::{Domain, KeyId, Keyring, MAC_BYTES, equal_macs};
 use serde::{Deserialize, Serialize};

@@ -1,3 +1,5 @@
+//! Statistics: what is counted for a session alone, with its descendants, and without copied messages.
+
 use std::sync::Arc;
 
 use filrouge_store::memory::MemoryLedger;
@@ -40,7 +42,7 @@ impl World {
         }
     }
 
-    fn make(&self, id: &str, parent: Option<&str>, metadata: Value) {
+    fn create(&self, id: &str, parent: Option<&str>, metadata: Value) {
         let request = CreateSession {
             session_id: Some(id.parse().unwrap()),
             parent_session_id: parent.map(|p| p.parse().unwrap()),
@@ -50,7 +52,7 @@ impl World {
         run(self.engine.sessions.create(&self.caller, request)).unwrap();
     }
 
-    /// A complete turn with `items` between question and answer.
+    /// Writes a complete turn with `items` between question and answer.
     fn turn(&self, session: &str, request: &str, items: Value) -> Turn {
         let body = json!({ "request_id": request, "question_neutral": "?", "answer_neutral": "!", "items": items });
         let request: StartTurn = serde_json::from_value(body).unwrap();
@@ -137,9 +139,9 @@ fn one_session_is_counted() {
 }
 
 #[test]
-fn an_empty_session_has_no_span() {
+fn an_empty_session_has_no_duration() {
     let world = World::new();
-    world.make("s", None, json!({}));
+    world.create("s", None, json!({}));
     let own = world.statistics("s").own;
     assert_eq!(
         (own.sessions, own.turns, own.items, own.duration_ms),
@@ -148,7 +150,7 @@ fn an_empty_session_has_no_span() {
 }
 
 #[test]
-fn replaced_turns_count_by_their_items_and_redacted_ones_by_what_remains() {
+fn replaced_turns_are_counted_as_items_and_redacted_turns_by_what_remains() {
     let world = World::new();
     let old = world.turn("s", "r", json!([observation("a", 1000)]));
     let body = json!({ "request_id": "r2", "question_neutral": "?", "answer_neutral": "!", "items": [observation("b", 7)] });
@@ -175,19 +177,19 @@ fn replaced_turns_count_by_their_items_and_redacted_ones_by_what_remains() {
         .redact_turn(&world.caller, sid, turn.turn_id, reason))
     .unwrap();
     let after = world.statistics("s").own;
-    assert_eq!(after.items, before.items + 1, "and the redaction");
+    assert_eq!(after.items, before.items + 1, "the redaction is an item");
     assert_eq!((after.turns, after.tool_calls), (before.turns, 1));
 }
 
 #[test]
 fn descendants_are_added_and_others_are_not() {
     let world = World::new();
-    world.make("p", None, json!({}));
-    world.make("c", Some("p"), json!({}));
-    world.make("g", Some("c"), json!({}));
-    world.make("other", None, json!({}));
+    world.create("p", None, json!({}));
+    world.create("c", Some("p"), json!({}));
+    world.create("g", Some("c"), json!({}));
+    world.create("other", None, json!({}));
     for (n, session) in ["p", "c", "g", "other"].into_iter().enumerate() {
-        // The same ids everywhere: they are unique only in their session and identify no copies.
+        // All sessions use one id for their item: ids are unique only in their session, so equal ids are not copies.
         world.turn(
             session,
             "r",
@@ -210,16 +212,16 @@ fn descendants_are_added_and_others_are_not() {
     let c = world.statistics("c");
     assert_eq!((input(&c.own), input(&c.with_descendants)), (10, 110));
     let bob = Caller::local(TenantId::default_tenant(), Some("bob".parse().unwrap()));
-    let foreign = run(world.engine.stats.of(&bob, &"p".parse().unwrap())).unwrap_err();
-    assert_eq!(foreign.code.as_str(), "session_not_found");
+    let refused = run(world.engine.stats.of(&bob, &"p".parse().unwrap())).unwrap_err();
+    assert_eq!(refused.code.as_str(), "session_not_found");
 }
 
 #[test]
-fn copies_within_a_family_are_counted_once() {
+fn copies_among_a_session_and_its_descendants_are_counted_once() {
     let world = World::new();
     let origin = json!({ "origin": { "source": "opencode", "created": "2026-01-01T00:00:00Z" } });
-    world.make("p", None, origin.clone());
-    world.make("c", Some("p"), origin);
+    world.create("p", None, origin.clone());
+    world.create("c", Some("p"), origin);
     world.turn(
         "p",
         "m1",
@@ -238,28 +240,32 @@ fn copies_within_a_family_are_counted_once() {
     assert_eq!((p.with_descendants.items, p.without_copied.items), (8, 7));
     assert_eq!(p.without_copied.turns, 2, "each session has its own items");
 
-    // A declared origin: the same origin and id in two sessions are one item, twice in one session are two.
-    let marked = |id: Option<&str>, origin: &str| {
+    // With a declared origin, items of equal origin and id are one item in two sessions, but two in one session.
+    let with_origin = |id: Option<&str>, origin: &str| {
         let mut item = observation("", 3);
         item["item_id"] = json!(id);
         item["metadata"] = json!({ "origin": origin });
         item
     };
-    world.make("q", None, json!({}));
-    world.make("d", Some("q"), json!({}));
+    world.create("q", None, json!({}));
+    world.create("d", Some("q"), json!({}));
     world.turn(
         "q",
         "r",
-        json!([marked(Some("1"), "x"), marked(Some("2"), "x")]),
+        json!([with_origin(Some("1"), "x"), with_origin(Some("2"), "x")]),
     );
-    world.turn("q", "s", json!([marked(None, "z"), marked(None, "z")]));
+    world.turn(
+        "q",
+        "s",
+        json!([with_origin(None, "z"), with_origin(None, "z")]),
+    );
     world.turn(
         "d",
         "r",
         json!([
-            marked(Some("1"), "x"),
-            marked(Some("2"), "y"),
-            marked(None, "z")
+            with_origin(Some("1"), "x"),
+            with_origin(Some("2"), "y"),
+            with_origin(None, "z")
         ]),
     );
     let q = world.statistics("q");
@@ -276,7 +282,7 @@ fn copies_within_a_family_are_counted_once() {
 #[test]
 fn messages_older_than_their_session_are_copies() {
     let world = World::new();
-    world.make(
+    world.create(
         "fork",
         None,
         json!({ "origin": { "source": "opencode", "created": "2026-02-01T00:00:00Z" } }),
@@ -306,31 +312,34 @@ fn messages_older_than_their_session_are_copies() {
 }
 
 #[test]
-fn items_and_names_beyond_the_limits_are_left_out_and_reported() {
+fn items_and_names_beyond_the_limits_are_omitted_and_reported() {
     let world = World::new();
-    world.make("p", None, json!({}));
+    world.create("p", None, json!({}));
     world.turn("p", "r", json!([observation("1", 1)]));
     for (n, id) in ["a", "b"].into_iter().enumerate() {
-        world.make(id, Some("p"), json!({}));
+        world.create(id, Some("p"), json!({}));
         world.turn(id, "r", json!([observation("1", 10_u64.pow(n as u32 + 1))]));
     }
-    // Each has three items; the session's own items need no room.
-    for (room, counted, sessions) in [(2, 1, 1), (3, 11, 2), (5, 11, 2), (6, 111, 3)] {
+    // Each session has three items. The limit does not apply to the session's own items.
+    for (limit, counted, sessions) in [(2, 1, 1), (3, 11, 2), (5, 11, 2), (6, 111, 3)] {
         let (scope, id) = (world.caller.scope(Permission::Read), "p".parse().unwrap());
         let query = world
             .engine
             .ledger()
-            .query(move |snapshot| super::statistics(snapshot, &scope?, id, room));
+            .query(move |snapshot| super::statistics(snapshot, &scope?, id, limit));
         let p = run(query).unwrap();
         assert_eq!(input(&p.own), 1);
-        let family = (input(&p.with_descendants), p.with_descendants.sessions);
-        assert_eq!((family, p.truncated), ((counted, sessions), sessions < 3));
+        let with_descendants = (input(&p.with_descendants), p.with_descendants.sessions);
+        assert_eq!(
+            (with_descendants, p.truncated),
+            ((counted, sessions), sessions < 3)
+        );
         assert_eq!(input(&p.without_copied), counted);
     }
     for (names, truncated) in [(super::NAMES_MAX, false), (super::NAMES_MAX + 1, true)] {
-        let spoken = |n| json!({ "role": "assistant", "channel": "plan", "parts": [], "agent": format!("a{n}") });
+        let plan_of = |n| json!({ "role": "assistant", "channel": "plan", "parts": [], "agent": format!("a{n}") });
         let id = format!("many-{names}");
-        world.turn(&id, "r", (0..names).map(spoken).collect());
+        world.turn(&id, "r", (0..names).map(plan_of).collect());
         let many = world.statistics(&id);
         assert_eq!(
             (many.own.agents.len(), many.truncated),

@@ -4,19 +4,20 @@ use filrouge_engine::bundle::BundleReport;
 use filrouge_store::verify::Verdict;
 
 use crate::layout::Layout;
-use crate::round::redacted;
+use crate::round_trip::write_redacted;
 use crate::world::{BundleWorld, Random, run, verified};
 
 /// A bundle of an eventful session with redactions.
 pub(crate) async fn eventful() -> String {
     let world = BundleWorld::new(1);
-    redacted(&world, "s").await;
+    write_redacted(&world, "s").await;
     world.export("s").await
 }
 
-/// What a report must name for a change at a byte: the seq of an item, or the beginning of a place.
+/// What a report must name after a change: the seq of an item, or a place that begins with one of these words.
 enum ExpectedFinding {
     Seq(u64),
+    /// Alternatives are separated by `|`.
     Place(String),
     Anything,
 }
@@ -36,7 +37,7 @@ fn expected_finding(layout: &Layout, at: usize) -> ExpectedFinding {
     }
 }
 
-/// Checks that the bundle is not intact and that the expected place is reported.
+/// Asserts that the bundle is not intact and that the expected place is reported.
 #[track_caller]
 fn assert_detected(report: &BundleReport, expected: &ExpectedFinding, change: &str) {
     assert_ne!(report.verdict, Verdict::Intact, "{change}");
@@ -57,13 +58,14 @@ fn assert_detected(report: &BundleReport, expected: &ExpectedFinding, change: &s
     }
 }
 
-async fn change(bundle: &str, layout: &Layout, at: usize, byte: u8) {
+/// Replaces a byte, and asserts that the change is detected.
+async fn assert_change_detected(bundle: &str, layout: &Layout, at: usize, byte: u8) {
     let mut bytes = bundle.as_bytes().to_vec();
-    let was = std::mem::replace(&mut bytes[at], byte);
+    let old = std::mem::replace(&mut bytes[at], byte);
     let change = format!(
         "byte {at}: {:?} for {:?}",
         char::from(byte),
-        char::from(was)
+        char::from(old)
     );
     assert_detected(
         &verified(&bytes).await,
@@ -88,7 +90,7 @@ fn a_change_of_any_byte_is_detected() {
                 _ => u8::try_from(random.below(256)).unwrap(),
             };
             if byte != bundle.as_bytes()[at] {
-                change(&bundle, &layout, at, byte).await;
+                assert_change_detected(&bundle, &layout, at, byte).await;
             }
         }
     });
@@ -114,7 +116,7 @@ fn a_change_of_every_byte_of_frame_head_and_signature_is_detected() {
                 bundle.as_bytes()[at] ^ 1,
             ] {
                 if byte != bundle.as_bytes()[at] {
-                    change(&bundle, &layout, at, byte).await;
+                    assert_change_detected(&bundle, &layout, at, byte).await;
                 }
             }
         }
@@ -122,8 +124,8 @@ fn a_change_of_every_byte_of_frame_head_and_signature_is_detected() {
     });
 }
 
-/// The first and last byte of a piece are replaced by white space and brackets: a reader may read the following text as a part of
-/// it.
+/// The first and the last byte of a piece are replaced by white space and brackets, after which a reader might read the
+/// following text as a part of the piece.
 #[test]
 fn changes_at_every_border_are_detected() {
     run(async {
@@ -135,7 +137,7 @@ fn changes_at_every_border_are_detected() {
             for at in [piece.start, piece.end - 1] {
                 for byte in *b" \n\t,}{][\"" {
                     if byte != bundle.as_bytes()[at] {
-                        change(&bundle, &layout, at, byte).await;
+                        assert_change_detected(&bundle, &layout, at, byte).await;
                     }
                 }
             }
@@ -147,7 +149,7 @@ fn changes_at_every_border_are_detected() {
 fn truncated_and_extended_bundles_are_broken() {
     run(async {
         let world = BundleWorld::new(1);
-        let request = crate::journal::complete_turn("r", "\"é\"", "\"a\"");
+        let request = crate::sessions::complete_turn("r", "\"é\"", "\"a\"");
         world.start("s", request).await.unwrap();
         let bundle = world.export("s").await;
         for length in 0..bundle.len() {
@@ -215,21 +217,25 @@ fn moved_removed_and_doubled_items_and_turns_are_detected() {
     });
 }
 
-/// A replacement character in a bundle is text like any other; undecodable bytes in its place are detected.
+/// A replacement character in a bundle is ordinary text; undecodable bytes in its place are detected.
 #[test]
 fn undecodable_bytes_do_not_pass_for_a_replacement_character() {
     run(async {
         let bundle = eventful().await;
-        let sign = "\u{fffd}";
-        let at = bundle.find(sign).unwrap();
+        let replacement = "\u{fffd}";
+        let at = bundle.find(replacement).unwrap();
         let (before, after) = (&bundle.as_bytes()[..at], &bundle.as_bytes()[at + 3..]);
         let layout = Layout::of(&bundle);
-        for bad in [&b"\xff"[..], b"\xef", b"\xef\xbf", b"\xc3", b"\xed\xa0\x80"] {
-            let changed = [before, bad, after].concat();
+        for invalid in [&b"\xff"[..], b"\xef", b"\xef\xbf", b"\xc3", b"\xed\xa0\x80"] {
+            let changed = [before, invalid, after].concat();
             let expected = expected_finding(&layout, at);
-            assert_detected(&verified(&changed).await, &expected, &format!("{bad:?}"));
+            assert_detected(
+                &verified(&changed).await,
+                &expected,
+                &format!("{invalid:?}"),
+            );
         }
-        assert_eq!(String::from_utf8_lossy(b"\xff"), sign);
+        assert_eq!(String::from_utf8_lossy(b"\xff"), replacement);
     });
 }
 

@@ -22,6 +22,7 @@ fn value(text: &str, at: usize) -> Range<usize> {
     at..at + raw.get().len()
 }
 
+/// The values of the JSON list at `at`, and the position of its end.
 fn list(text: &str, at: usize) -> (Vec<Range<usize>>, usize) {
     let mut found = Vec::new();
     if text[at..].starts_with("[]") {
@@ -29,10 +30,10 @@ fn list(text: &str, at: usize) -> (Vec<Range<usize>>, usize) {
     }
     let mut next = at + 2;
     loop {
-        let one = value(text, next);
-        next = one.end + 2;
-        let more = &text[one.end..next] == ",\n";
-        found.push(one);
+        let value = value(text, next);
+        next = value.end + 2;
+        let more = &text[value.end..next] == ",\n";
+        found.push(value);
         if !more {
             return (found, next);
         }

@@ -1,4 +1,5 @@
-//! Bundles: an exported session can be imported elsewhere, and any change in a bundle is detected and reported with its place.
+//! Bundles: an exported session can be imported into another store, and any change in a bundle is detected and reported
+//! with its place.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,
@@ -6,9 +7,9 @@
 )]
 
 mod changed;
-mod journal;
 mod layout;
 mod random;
-mod round;
+mod round_trip;
 mod script;
+mod sessions;
 mod world;

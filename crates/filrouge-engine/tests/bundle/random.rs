@@ -1,11 +1,11 @@
-//! Random journals: their exports are intact, can be imported back, and contain nothing that was redacted.
+//! Random sessions: their exports are intact, can be imported into other stores and back, and contain no redacted text.
 
 use filrouge_engine::FinalizeTurn;
 use filrouge_types::{Item, JsonText, Turn, TurnStatus};
 use proptest::prelude::*;
 
-use crate::journal::{complete_turn, full, note, odd_parts, start};
-use crate::world::{BundleWorld, good, operator, run, sid};
+use crate::sessions::{complete_turn, full_item, observation, start, unusual_parts};
+use crate::world::{BundleWorld, assert_intact, operator, run, sid};
 
 /// The kind of step, the turn it concerns, and another number.
 type Step = (u8, u8, u8);
@@ -17,8 +17,8 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
     proptest::collection::vec((0..KINDS, 0..6_u8, 0..9_u8), 1..40)
 }
 
-/// Plays one step. Many steps are refused, for example on a closed turn. Returns whether the step did something.
-async fn play(world: &BundleWorld, number: usize, (kind, which, more): Step) -> bool {
+/// Executes one step. Many steps are refused, for example on a closed turn. Returns whether the step had an effect.
+async fn execute(world: &BundleWorld, number: usize, (kind, which, more): Step) -> bool {
     let mark = format!("mark-{number}-");
     let question = format!("\"{mark}?\"");
     // Mostly new requests, otherwise one that may exist and may be open or interrupted.
@@ -36,15 +36,15 @@ async fn play(world: &BundleWorld, number: usize, (kind, which, more): Step) -> 
         (1 | 2, _) => {
             let mut request = complete_turn(&request, &question, &format!("\"{mark}!\""));
             request.application.translate_chat = kind == 2;
-            request.items.push(note(&format!("{mark}i")));
+            request.items.push(observation(&format!("{mark}i")));
             world.start("s", request).await.is_ok()
         }
         (3 | 4, Some(turn)) => {
-            let notes = (0..more).map(|n| note(&format!("{mark}{n}-")));
+            let notes = (0..more).map(|n| observation(&format!("{mark}{n}-")));
             world.append(turn, notes.collect()).await.is_ok()
         }
         (5, Some(turn)) => {
-            let item = full(&mark, &odd_parts()[usize::from(more)]);
+            let item = full_item(&mark, &unusual_parts()[usize::from(more)]);
             world.append(turn, vec![item]).await.is_ok()
         }
         (6, Some(turn)) => {
@@ -58,7 +58,7 @@ async fn play(world: &BundleWorld, number: usize, (kind, which, more): Step) -> 
         }
         (7, Some(turn)) => world.fail(turn).await.is_ok(),
         (8, Some(turn)) => world.cancel(turn).await.is_ok(),
-        (9, _) => world.silence().await > 0,
+        (9, _) => world.interrupt_open_turns().await > 0,
         (10, Some(turn)) => {
             let request = complete_turn(&mark, &question, "\"a\"");
             world.replace(turn, request).await.is_ok()
@@ -86,51 +86,51 @@ impl BundleWorld {
 }
 
 /// The marks of contents that no item shows any longer.
-fn gone(before: &[Item], after: &[Item]) -> Vec<String> {
+fn removed_marks(before: &[Item], after: &[Item]) -> Vec<String> {
     let marks = |items: &[Item]| -> Vec<String> {
         let texts = items.iter().flat_map(|i| i.body.parts.as_str().split('"'));
         let marks = texts.filter(|t| t.starts_with("mark-"));
         marks.map(str::to_owned).collect()
     };
     let remaining = marks(after);
-    let mut gone = marks(before);
-    gone.retain(|mark| !remaining.contains(mark));
-    gone
+    let mut removed = marks(before);
+    removed.retain(|mark| !remaining.contains(mark));
+    removed
 }
 
 proptest! {
     #![proptest_config(ProptestConfig { cases: 60, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
-    fn random_journals_survive_export_and_import(steps in steps(), redacted in proptest::collection::vec((1..40_u64, 0..4_u64), 0..6)) {
+    fn random_sessions_survive_export_and_import(steps in steps(), redacted in proptest::collection::vec((1..40_u64, 0..4_u64), 0..6)) {
         run(async {
-            let (here, there) = (BundleWorld::new(1), BundleWorld::new(2));
-            here.start("s", start("r0", "\"q\"")).await.unwrap();
+            let (first, second) = (BundleWorld::new(1), BundleWorld::new(2));
+            first.start("s", start("r0", "\"q\"")).await.unwrap();
             let mut shown = Vec::new();
             for (number, step) in steps.iter().enumerate() {
-                play(&here, number, *step).await;
-                shown.extend(here.items("s").await);
+                execute(&first, number, *step).await;
+                shown.extend(first.items("s").await);
             }
-            let bundle = here.export("s").await;
-            good(&bundle).await;
-            there.import(&bundle).await.unwrap();
-            there.intact().await;
-            assert_eq!(here.turns("s").await, there.turns("s").await);
-            assert_eq!(here.items("s").await, there.items("s").await);
-            let again = there.export("s").await;
-            good(&again).await;
-            let back = BundleWorld::new(1);
-            back.import(&again).await.unwrap();
-            assert_eq!(back.export("s").await, bundle);
+            let bundle = first.export("s").await;
+            assert_intact(&bundle).await;
+            second.import(&bundle).await.unwrap();
+            second.intact().await;
+            assert_eq!(first.turns("s").await, second.turns("s").await);
+            assert_eq!(first.items("s").await, second.items("s").await);
+            let again = second.export("s").await;
+            assert_intact(&again).await;
+            let imported_back = BundleWorld::new(1);
+            imported_back.import(&again).await.unwrap();
+            assert_eq!(imported_back.export("s").await, bundle);
             // Then arbitrary items are redacted, in both stores.
-            for world in [&here, &there] {
-                for (first, more) in &redacted {
-                    // A range that holds a redaction is refused.
-                    let _ = world.redact("s", &[(*first, first + more)]).await;
+            for world in [&first, &second] {
+                for (from, more) in &redacted {
+                    // A range that contains a redaction is refused.
+                    let _ = world.redact("s", &[(*from, from + more)]).await;
                 }
                 let bundle = world.export("s").await;
-                good(&bundle).await;
-                for mark in gone(&shown, &world.items("s").await) {
+                assert_intact(&bundle).await;
+                for mark in removed_marks(&shown, &world.items("s").await) {
                     assert!(!bundle.contains(&format!("\"{mark}\"")), "{mark}: {bundle}");
                 }
                 world.intact().await;
@@ -143,7 +143,7 @@ proptest! {
 }
 
 #[test]
-fn every_kind_of_step_does_something() {
+fn every_kind_of_step_has_an_effect() {
     run(async {
         let world = BundleWorld::new(1);
         let mut random = crate::world::Random(7);
@@ -156,11 +156,11 @@ fn every_kind_of_step_does_something() {
                 u8::try_from(which).unwrap(),
                 u8::try_from(more).unwrap(),
             );
-            done[usize::from(kind)] += u32::from(play(&world, number, step).await);
+            done[usize::from(kind)] += u32::from(execute(&world, number, step).await);
         }
         assert!(done.iter().all(|n| *n > 0), "{done:?}");
         world.intact().await;
-        let report = good(&world.export("s").await).await;
+        let report = assert_intact(&world.export("s").await).await;
         assert!(report.turns > 5, "{report:?}");
     });
 }

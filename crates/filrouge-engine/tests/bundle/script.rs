@@ -1,4 +1,5 @@
-//! `docs/verify_bundle.py`, written only from the description of the format, agrees with this program about every file.
+//! `docs/verify_bundle.py`, which was written only from the description of the format, agrees with this program about
+//! every file.
 
 use std::fs;
 use std::io::Write;
@@ -9,8 +10,8 @@ use filrouge_engine::bundle::verify;
 use filrouge_store::verify::Verdict;
 
 use crate::changed::eventful;
-use crate::journal::complete_turn;
 use crate::layout::Layout;
+use crate::sessions::complete_turn;
 use crate::world::{BundleWorld, Random, run, sid};
 
 /// Reads file names, each optionally followed by a space and a key, and prints for each what is broken, or `intact`.
@@ -61,8 +62,8 @@ fn script_verdicts(bundles: &[(Vec<u8>, Option<String>)]) -> Vec<String> {
     text.lines().map(str::to_owned).collect()
 }
 
-/// Checks that both agree on every bundle; returns the script's verdicts.
-async fn agree(bundles: Vec<(Vec<u8>, Option<String>)>) -> Vec<String> {
+/// Asserts that both agree on every bundle; returns the script's verdicts.
+async fn assert_agreement(bundles: Vec<(Vec<u8>, Option<String>)>) -> Vec<String> {
     let verdicts = script_verdicts(&bundles);
     assert_eq!(verdicts.len(), bundles.len());
     for ((bytes, key), script) in bundles.iter().zip(&verdicts) {
@@ -122,12 +123,12 @@ fn script_and_program_agree_on_changed_bundles() {
             }
             files.push(Layout::swapped(&bundle, &list[0], &list[last]).into_bytes());
         }
-        let sign = bundle.find('\u{fffd}').unwrap();
+        let replacement = bundle.find('\u{fffd}').unwrap();
         files.push(
             [
-                &bundle.as_bytes()[..sign],
+                &bundle.as_bytes()[..replacement],
                 b"\xff",
-                &bundle.as_bytes()[sign + 3..],
+                &bundle.as_bytes()[replacement + 3..],
             ]
             .concat(),
         );
@@ -136,12 +137,13 @@ fn script_and_program_agree_on_changed_bundles() {
         let weak = format!("01{}", "0".repeat(62));
         let signature = &bundle[layout.signature.start + 1..layout.signature.end - 1];
         let key = verify(bundle.as_bytes(), None).await.unwrap().signed_by;
-        let anybody = bundle
+        let forged = bundle
             .replace(signature, &format!("{weak}{}", "0".repeat(64)))
             .replace(&key.unwrap().public_key, &weak);
-        files.push(anybody.into_bytes());
+        files.push(forged.into_bytes());
         assert!(files.len() > 400, "{}", files.len());
-        let verdicts = agree(files.into_iter().map(|bytes| (bytes, None)).collect()).await;
+        let verdicts =
+            assert_agreement(files.into_iter().map(|bytes| (bytes, None)).collect()).await;
         assert_eq!(verdicts.iter().filter(|s| *s == "intact").count(), 1);
         assert_eq!(verdicts[0], "intact");
     });
@@ -150,9 +152,9 @@ fn script_and_program_agree_on_changed_bundles() {
 #[test]
 fn script_and_program_agree_on_all_kinds_of_sessions_and_on_the_signer() {
     run(async {
-        let (here, there) = (BundleWorld::new(1), BundleWorld::new(2));
+        let (first, second) = (BundleWorld::new(1), BundleWorld::new(2));
         let mut bundles = Vec::new();
-        for world in [&here, &there] {
+        for world in [&first, &second] {
             world.create("empty").await;
             world.create("é\u{202e}\"\\").await;
             world
@@ -163,7 +165,7 @@ fn script_and_program_agree_on_all_kinds_of_sessions_and_on_the_signer() {
                 bundles.push(world.export(id).await);
             }
         }
-        let ours = here.public_key().to_string();
+        let first_key = first.public_key().to_string();
         let mut files: Vec<_> = bundles
             .iter()
             .map(|b| (b.clone().into_bytes(), None))
@@ -171,20 +173,23 @@ fn script_and_program_agree_on_all_kinds_of_sessions_and_on_the_signer() {
         files.extend(
             bundles
                 .iter()
-                .map(|b| (b.clone().into_bytes(), Some(ours.clone()))),
+                .map(|b| (b.clone().into_bytes(), Some(first_key.clone()))),
         );
-        let verdicts = agree(files).await;
+        let verdicts = assert_agreement(files).await;
         let intact: Vec<bool> = verdicts.iter().map(|s| s == "intact").collect();
         let (t, f) = (true, false);
         assert_eq!(intact, [t, t, t, t, t, t, t, t, t, f, f, f], "{verdicts:?}");
-        // The session is imported elsewhere and exported again.
+        // The session is imported into another store and exported again.
         let moved = BundleWorld::new(3);
         moved.import(&bundles[2]).await.unwrap();
         let (caller, id) = (crate::world::operator(), sid("s"));
         let turn = moved.engine.turns.list(&caller, &id, Default::default());
         turn.await.unwrap();
         let again = moved.export("s").await;
-        assert_eq!(agree(vec![(again.into_bytes(), None)]).await, ["intact"]);
+        assert_eq!(
+            assert_agreement(vec![(again.into_bytes(), None)]).await,
+            ["intact"]
+        );
     });
 }
 
@@ -204,30 +209,30 @@ fn the_script_reports_by_its_exit_code() {
         let (key, other) = (world.public_key().to_string(), "0".repeat(64));
         let script = script();
         let script = script.to_str().unwrap();
-        let ran = |arguments: &[&str]| {
+        let run_script = |arguments: &[&str]| {
             let output = python(&[&[script], arguments].concat()).output().unwrap();
             let stdout = String::from_utf8(output.stdout).unwrap();
             (output.status.code().unwrap(), stdout)
         };
         let (good, bad) = (good.to_str().unwrap(), bad.to_str().unwrap());
         let signed = format!("intact\nsigned by {key}\n");
-        assert_eq!(ran(&[good]), (0, signed.clone()));
-        assert_eq!(ran(&[good, &key]), (0, signed));
-        let (code, stdout) = ran(&[good, &other]);
+        assert_eq!(run_script(&[good]), (0, signed.clone()));
+        assert_eq!(run_script(&[good, &key]), (0, signed));
+        let (code, stdout) = run_script(&[good, &other]);
         assert_eq!(
             (code, stdout.starts_with("broken: head: ")),
             (1, true),
             "{stdout}"
         );
-        let (code, stdout) = ran(&[bad]);
+        let (code, stdout) = run_script(&[bad]);
         let place = stdout.starts_with("broken: items[1], seq 2: ");
         assert_eq!((code, place), (1, true), "{stdout}");
-        assert_eq!(ran(&[good, "zz"]), (2, String::new()));
+        assert_eq!(run_script(&[good, "zz"]), (2, String::new()));
         let newer = dir.path().join("newer");
         fs::write(&newer, bundle.replacen(":1,", ":2,", 1)).unwrap();
         let stdout = "cannot tell: another format\n".to_owned();
-        assert_eq!(ran(&[newer.to_str().unwrap()]), (2, stdout));
-        assert_eq!(ran(&["/nowhere"]), (2, String::new()));
-        assert_eq!(ran(&[]), (2, String::new()));
+        assert_eq!(run_script(&[newer.to_str().unwrap()]), (2, stdout));
+        assert_eq!(run_script(&["/nowhere"]), (2, String::new()));
+        assert_eq!(run_script(&[]), (2, String::new()));
     });
 }

@@ -1,4 +1,4 @@
-//! An in-memory store with its engine, and shortcuts for its services.
+//! A store in memory with its engine, and shorthands for its services.
 
 use std::sync::{Arc, Mutex};
 
@@ -46,7 +46,7 @@ pub(crate) fn code<T: std::fmt::Debug>(result: Result<T, Failure>) -> ErrorCode 
     result.unwrap_err().code
 }
 
-/// An in-memory store with one key.
+/// A store in memory with one key.
 pub(crate) struct BundleWorld {
     pub(crate) engine: Engine,
     pub(crate) clock: Arc<FixedClock>,
@@ -106,10 +106,10 @@ impl BundleWorld {
             .bundles
             .import(caller, bundle.as_bytes(), key)
             .await;
-        let hinted = imported
+        let has_hint = imported
             .as_ref()
             .map_or_else(|f| f.hint.is_some(), |_| true);
-        assert!(hinted, "{imported:?}");
+        assert!(has_hint, "a refusal without a hint: {imported:?}");
         imported
     }
 
@@ -141,7 +141,7 @@ impl BundleWorld {
         page.await.unwrap().0
     }
 
-    /// Checks that the entire store is intact.
+    /// Asserts that the complete store is intact.
     pub(crate) async fn intact(&self) {
         let report = self.engine.ledger().verify(None).await.unwrap();
         assert_eq!(report.findings, Vec::new());
@@ -149,13 +149,13 @@ impl BundleWorld {
     }
 }
 
-/// The report on a file.
+/// The report on a bundle.
 pub(crate) async fn verified(bundle: &[u8]) -> BundleReport {
     verify(bundle, None).await.unwrap()
 }
 
-/// Checks that the file is intact.
-pub(crate) async fn good(bundle: &str) -> BundleReport {
+/// Asserts that the bundle is intact; returns its report.
+pub(crate) async fn assert_intact(bundle: &str) -> BundleReport {
     let report = verified(bundle.as_bytes()).await;
     assert_eq!(report.findings, Vec::new(), "{bundle}");
     assert_eq!(report.verdict, Verdict::Intact);

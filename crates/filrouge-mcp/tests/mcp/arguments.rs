@@ -1,9 +1,9 @@
-//! Errors for wrong parameters name the right ones.
+//! Errors for wrong parameters and values name the right ones.
 
 use serde_json::json;
 
 use crate::artificial_history::library;
-use crate::talk::{answer, client, refusal};
+use crate::clients::{answer, client, refusal};
 
 #[tokio::test]
 async fn unknown_parameters_name_the_known_ones() {
@@ -23,7 +23,7 @@ async fn unknown_parameters_name_the_known_ones() {
 #[tokio::test]
 async fn wrong_values_are_refused_with_an_explanation() {
     let client = client(library("amber")).await;
-    for (tool, arguments, said) in [
+    for (tool, arguments, expected) in [
         ("list_sessions", json!({ "limit": "many" }), "limit"),
         ("list_sessions", json!({ "limit": -1 }), "limit"),
         ("list_sessions", json!({ "limit": 0 }), "limit"),
@@ -98,8 +98,8 @@ async fn wrong_values_are_refused_with_an_explanation() {
             refused["code"], "invalid_argument",
             "{arguments}: {refused}"
         );
-        let reported = format!("{} {}", refused["message"], refused["hint"]);
-        assert!(reported.contains(said), "{arguments}: {reported}");
+        let text = format!("{} {}", refused["message"], refused["hint"]);
+        assert!(text.contains(expected), "{arguments}: {text}");
     }
 }
 
@@ -119,20 +119,23 @@ async fn an_unknown_session_is_reported() {
     }
 }
 
-/// Models send `null` for parameters that they leave out.
+/// Models send `null` for parameters that they omit.
 #[tokio::test]
-async fn null_counts_as_left_out() {
+async fn null_means_that_a_parameter_is_omitted() {
     let client = client(library("amber")).await;
-    let given = json!({ "limit": 1.0 });
-    let (found, _) = answer(&client, "list_sessions", given).await;
+    let arguments = json!({ "limit": 1.0 });
+    let (found, _) = answer(&client, "list_sessions", arguments).await;
     assert_eq!(found["sessions"].as_array().unwrap().len(), 1);
-    let given = json!({ "sessionName": null, "limit": null, "until": null });
-    assert_eq!(answer(&client, "list_sessions", given).await.0["total"], 2);
+    let arguments = json!({ "sessionName": null, "limit": null, "until": null });
+    assert_eq!(
+        answer(&client, "list_sessions", arguments).await.0["total"],
+        2
+    );
 }
 
-/// An end date includes that day.
+/// The end is a date, which includes its day, or a time in milliseconds.
 #[tokio::test]
-async fn an_end_is_a_date_that_includes_its_day_or_a_millisecond() {
+async fn an_end_date_includes_its_day() {
     let client = client(library("amber")).await;
     for (until, total) in [
         (json!("2025-12-27"), 0),

@@ -6,8 +6,8 @@ use http_body_util::Full;
 use serde_json::json;
 
 use crate::artificial_history::{corpus, library};
-use crate::requests::{call, newest, older, read};
-use crate::talk::{answer, client};
+use crate::clients::{answer, client};
+use crate::requests::{call, call_newest_version, handshake_request, read_response};
 
 fn service() -> HttpService {
     let server = McpServer::new(Histories::OfCaller, Own::default());
@@ -26,7 +26,8 @@ async fn sixteen_clients_of_one_service_see_only_their_own_histories() {
                     0 => call(&service, Some(library(&mark)), "list_sessions", json!({})).await,
                     _ => {
                         let query = json!({ "query": "word" });
-                        newest(&service, library(&mark), "search_sessions", query).await
+                        call_newest_version(&service, library(&mark), "search_sessions", query)
+                            .await
                     }
                 };
                 assert_eq!(status, StatusCode::OK, "{answer}");
@@ -35,7 +36,7 @@ async fn sixteen_clients_of_one_service_see_only_their_own_histories() {
                 for other in (0..16).filter(|other| *other != n) {
                     assert!(
                         !text.contains(&format!("caller{other}x")),
-                        "{n} saw {other}"
+                        "caller {n} was given a history of caller {other}"
                     );
                 }
             }
@@ -53,8 +54,8 @@ async fn sixteen_clients_over_pipes_see_only_their_own_histories() {
             let mark = format!("client{n}x");
             let client = client(library(&mark)).await;
             for _ in 0..8 {
-                let given = json!({ "sessionID": format!("{mark}-1") });
-                let (found, _) = answer(&client, "get_session_history", given).await;
+                let arguments = json!({ "sessionID": format!("{mark}-1") });
+                let (found, _) = answer(&client, "get_session_history", arguments).await;
                 assert_eq!(found["session"]["id"], format!("{mark}-1"));
                 assert!(found.to_string().contains(&format!("The word is {mark}.")));
             }
@@ -65,7 +66,7 @@ async fn sixteen_clients_over_pipes_see_only_their_own_histories() {
     }
 }
 
-/// A service for callers refuses requests without a caller: it has no default.
+/// A service with a history per caller has no default history: it refuses requests without a caller.
 #[tokio::test]
 async fn a_request_without_a_caller_is_refused() {
     let (_, answer) = call(&service(), None, "list_sessions", json!({})).await;
@@ -75,7 +76,7 @@ async fn a_request_without_a_caller_is_refused() {
 
 /// With DNS rebinding, a browser page reaches this machine under another name.
 #[tokio::test]
-async fn foreign_names_are_refused() {
+async fn foreign_hosts_and_origins_are_refused() {
     let server = McpServer::new(
         Histories::All(Box::new(corpus(library("amber")))),
         Own::default(),
@@ -99,7 +100,7 @@ async fn foreign_names_are_refused() {
         ("127.0.0.1:7717", Some("null"), 403),
         ("127.0.0.1:7717", Some("http://localhost.evil.example"), 403),
     ] {
-        let mut request = older();
+        let mut request = handshake_request();
         request
             .headers_mut()
             .unwrap()
@@ -110,8 +111,8 @@ async fn foreign_names_are_refused() {
         let request = request
             .body(Full::<bytes::Bytes>::from(list.clone()))
             .unwrap();
-        let (got, answer) = read(service.handle(request).await).await;
-        assert_eq!(got.as_u16(), status, "{host} {origin:?}: {answer}");
+        let (observed, answer) = read_response(service.handle(request).await).await;
+        assert_eq!(observed.as_u16(), status, "{host} {origin:?}: {answer}");
     }
 }
 
@@ -122,7 +123,7 @@ async fn invalid_requests_are_refused_by_status() {
         Own::default(),
     );
     let service = HttpService::new(server, Vec::new());
-    let post = || older();
+    let post = handshake_request;
     let body = |text: &str| Full::<bytes::Bytes>::from(text.to_owned());
     let notice = r#"{"jsonrpc":"2.0","method":"notifications/initialized"}"#;
     for (request, status) in [
@@ -131,8 +132,8 @@ async fn invalid_requests_are_refused_by_status() {
         (post().method(Method::DELETE).body(body("")).unwrap(), 405),
         (post().body(body(&" ".repeat(2_000_000))).unwrap(), 413),
     ] {
-        let (got, answer) = read(service.handle(request).await).await;
-        assert_eq!(got.as_u16(), status, "{answer}");
+        let (observed, answer) = read_response(service.handle(request).await).await;
+        assert_eq!(observed.as_u16(), status, "{answer}");
     }
     let call = |arguments: &str| {
         format!(
@@ -148,9 +149,10 @@ async fn invalid_requests_are_refused_by_status() {
         (&call("[]"), 200, -32602),
         (&call("\"x\""), 200, -32602),
     ] {
-        let (got, answer) = read(service.handle(post().body(body(text)).unwrap()).await).await;
+        let request = post().body(body(text)).unwrap();
+        let (observed, answer) = read_response(service.handle(request).await).await;
         assert_eq!(
-            (got.as_u16(), &answer["error"]["code"]),
+            (observed.as_u16(), &answer["error"]["code"]),
             (status, &json!(code)),
             "{text}"
         );
@@ -162,9 +164,9 @@ async fn invalid_requests_are_refused_by_status() {
     }
 }
 
-/// Responses are JSON: a client that does not accept streams gets them as well.
+/// Responses are JSON, so a client that does not accept event streams gets them too.
 #[tokio::test]
-async fn json_alone_is_enough_to_accept() {
+async fn a_client_need_not_accept_event_streams() {
     let server = McpServer::new(
         Histories::All(Box::new(corpus(library("amber")))),
         Own::default(),
@@ -180,7 +182,7 @@ async fn json_alone_is_enough_to_accept() {
         (Some("application/json, text/event-stream"), 200),
         (Some("text/html"), 406),
     ] {
-        let mut request = older();
+        let mut request = handshake_request();
         let headers = request.headers_mut().unwrap();
         headers.remove("Accept");
         if let Some(accept) = accept {
@@ -189,8 +191,8 @@ async fn json_alone_is_enough_to_accept() {
         let request = request
             .body(Full::<bytes::Bytes>::from(list.clone()))
             .unwrap();
-        let (got, answer) = read(service.handle(request).await).await;
-        assert_eq!(got.as_u16(), status, "{accept:?}: {answer}");
+        let (observed, answer) = read_response(service.handle(request).await).await;
+        assert_eq!(observed.as_u16(), status, "{accept:?}: {answer}");
         assert_eq!(
             answer["result"]["tools"].is_array(),
             status == 200,

@@ -1,4 +1,4 @@
-//! The server over the protocol: in one process over a pipe, and over HTTP requests.
+//! The MCP server in this process, over a pipe and over HTTP requests.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,
@@ -8,8 +8,8 @@
 mod arguments;
 mod artificial_history;
 mod callers;
+mod clients;
 mod pages;
 mod protocol;
 mod requests;
-mod talk;
 mod tools;

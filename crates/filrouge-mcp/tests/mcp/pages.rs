@@ -7,11 +7,11 @@ use rmcp::model::{
 };
 use serde_json::{Value, json};
 
-use crate::artificial_history::{library, saying};
-use crate::talk::{Client, answer, client, refusal};
+use crate::artificial_history::{library, library_with_answer};
+use crate::clients::{Client, answer, client, refusal};
 
-/// All pages of a call.
-async fn all(client: &Client, tool: &str, mut arguments: Value) -> Vec<Value> {
+/// All pages of a call's answer.
+async fn all_pages(client: &Client, tool: &str, mut arguments: Value) -> Vec<Value> {
     let mut pages = Vec::new();
     loop {
         let (page, text) = answer(client, tool, arguments.clone()).await;
@@ -20,16 +20,20 @@ async fn all(client: &Client, tool: &str, mut arguments: Value) -> Vec<Value> {
         match next.as_str() {
             None => return pages,
             Some(cursor) => {
-                let written = serde_json::to_string(cursor).unwrap();
-                assert!(text.contains(&written), "the text names no cursor: {text}");
+                let quoted = serde_json::to_string(cursor).unwrap();
+                assert!(
+                    text.contains(&quoted),
+                    "the text does not name the cursor: {text}"
+                );
             }
         }
         arguments["cursor"] = next;
-        assert!(pages.len() < 5_000, "no end");
+        assert!(pages.len() < 5_000, "the pages do not end");
     }
 }
 
-fn long() -> String {
+/// A long text in several scripts.
+fn long_text() -> String {
     (0..400)
         .map(|n| format!("Zeile {n}: naïve 漢字 🙂\n"))
         .collect()
@@ -37,11 +41,11 @@ fn long() -> String {
 
 #[tokio::test]
 async fn a_long_text_is_cut_and_continues() {
-    let text = long();
-    let client = client(saying("amber", &text)).await;
-    let ask = json!({ "sessionID": "amber-1", "maxChars": 700 });
+    let text = long_text();
+    let client = client(library_with_answer("amber", &text)).await;
+    let request = json!({ "sessionID": "amber-1", "maxChars": 700 });
     let mut read = String::new();
-    let pages = all(&client, "get_session_history", ask).await;
+    let pages = all_pages(&client, "get_session_history", request).await;
     for page in &pages {
         for message in page["messages"].as_array().unwrap() {
             for part in message["parts"].as_array().unwrap() {
@@ -57,61 +61,62 @@ async fn a_long_text_is_cut_and_continues() {
 
 #[tokio::test]
 async fn concatenated_pages_equal_the_document() {
-    let client = client(saying("amber", &long())).await;
+    let client = client(library_with_answer("amber", &long_text())).await;
     for format in ["md", "html", "json"] {
-        let whole = json!({ "sessionID": "amber-1", "format": format, "maxChars": 1_000_000 });
-        let (whole, _) = answer(&client, "export_session", whole).await;
-        assert_eq!(whole["nextCursor"], Value::Null);
-        let whole = whole["content"].as_str().unwrap();
-        let ask = json!({ "sessionID": "amber-1", "format": format, "maxChars": 999 });
-        let pages = all(&client, "export_session", ask).await;
-        let put: String = pages
+        let one_page = json!({ "sessionID": "amber-1", "format": format, "maxChars": 1_000_000 });
+        let (document, _) = answer(&client, "export_session", one_page).await;
+        assert_eq!(document["nextCursor"], Value::Null);
+        let document = document["content"].as_str().unwrap();
+        let request = json!({ "sessionID": "amber-1", "format": format, "maxChars": 999 });
+        let pages = all_pages(&client, "export_session", request).await;
+        let joined: String = pages
             .iter()
             .map(|page| page["content"].as_str().unwrap())
             .collect();
-        assert_eq!(put, whole, "{format}");
+        assert_eq!(joined, document, "{format}");
         assert!(pages.len() > 5);
         let total = pages[0]["totalChars"].as_u64().unwrap();
-        assert_eq!(total, whole.chars().count() as u64);
-        assert!(whole.contains("Zeile 399"));
+        assert_eq!(total, document.chars().count() as u64);
+        assert!(document.contains("Zeile 399"));
     }
-    let other = json!({ "sessionID": "amber-1", "format": "html", "cursor": "md.5.0.amber-1" });
+    let other_format =
+        json!({ "sessionID": "amber-1", "format": "html", "cursor": "md.5.0.amber-1" });
     assert_eq!(
-        refusal(&client, "export_session", other).await["code"],
+        refusal(&client, "export_session", other_format).await["code"],
         "invalid_argument"
     );
-    let moved = json!({ "sessionID": "amber-1", "cursor": "md.5.0.amber-1" });
-    let (page, _) = answer(&client, "export_session", moved).await;
+    let old_cursor = json!({ "sessionID": "amber-1", "cursor": "md.5.0.amber-1" });
+    let (page, _) = answer(&client, "export_session", old_cursor).await;
     assert!(page["notices"][0].as_str().unwrap().contains("has changed"));
     // A cursor of another session, one after the end, and a malformed one.
-    for (session, cursor, said) in [
+    for (session, cursor, expected) in [
         ("amber-2", "md.5.0.amber-1", "amber-1"),
         ("amber-1", "md.999999999.0.amber-1", "after the end"),
         ("amber-1", "md.5.0", "not a cursor"),
     ] {
-        let ask = json!({ "sessionID": session, "cursor": cursor });
-        let refused = refusal(&client, "export_session", ask).await;
+        let request = json!({ "sessionID": session, "cursor": cursor });
+        let refused = refusal(&client, "export_session", request).await;
         let message = refused["message"].as_str().unwrap();
         assert!(
-            refused["code"] == "invalid_argument" && message.contains(said),
+            refused["code"] == "invalid_argument" && message.contains(expected),
             "{refused}"
         );
     }
 }
 
-/// Relative times mean the same on every page, however long the reader takes.
+/// Relative times mean the same on every page, however late the next page is requested.
 #[tokio::test]
 async fn relative_times_count_from_the_first_page() {
     let client = client(library("amber")).await;
-    let mut ask =
+    let mut request =
         json!({ "query": "role:user", "startDate": "9000d", "endDate": "1s", "limit": 1 });
-    let (first, _) = answer(&client, "search_sessions", ask.clone()).await;
-    let asked = SystemClock.now().as_millis();
-    while SystemClock.now().as_millis() == asked {
+    let (first, _) = answer(&client, "search_sessions", request.clone()).await;
+    let first_read_at = SystemClock.now().as_millis();
+    while SystemClock.now().as_millis() == first_read_at {
         tokio::task::yield_now().await;
     }
-    ask["cursor"] = first["nextCursor"].clone();
-    let (second, _) = answer(&client, "search_sessions", ask).await;
+    request["cursor"] = first["nextCursor"].clone();
+    let (second, _) = answer(&client, "search_sessions", request).await;
     let id = |page: &Value| page["sessions"][0]["id"].as_str().unwrap().to_owned();
     assert_ne!(id(&first), id(&second));
     assert_eq!(second["nextCursor"], Value::Null);
@@ -119,7 +124,7 @@ async fn relative_times_count_from_the_first_page() {
 
 #[tokio::test]
 async fn sessions_are_resources() {
-    let client = client(saying("amber", &long().repeat(20))).await;
+    let client = client(library_with_answer("amber", &long_text().repeat(20))).await;
     let found = client.list_all_resources().await.unwrap();
     assert_eq!(found.len(), 2);
     assert_eq!(found[1].uri, "session://amber-1");
@@ -132,10 +137,10 @@ async fn sessions_are_resources() {
         panic!("{read:?}")
     };
     assert!(text.starts_with("Recorded data from opencode"), "{text}");
-    let at = text.rfind("export_session").expect("how to continue");
-    assert!(text[at..].contains("amber-1"));
-    for wrong in ["session://amber-3", "file:///etc/passwd"] {
-        let read = client.read_resource(ReadResourceRequestParams::new(wrong));
+    let hint = text.rfind("export_session").expect("how to continue");
+    assert!(text[hint..].contains("amber-1"));
+    for unknown in ["session://amber-3", "file:///etc/passwd"] {
+        let read = client.read_resource(ReadResourceRequestParams::new(unknown));
         let refused = read.await.unwrap_err().to_string();
         assert!(
             refused.contains("-32002") || refused.contains("-32602"),
@@ -149,8 +154,8 @@ async fn ids_are_completed() {
     let client = client(library("amber")).await;
     let complete = async |uri: &str, start: &str| {
         let argument = ArgumentInfo::new("id", start);
-        let asked = CompleteRequestParams::new(Reference::for_resource(uri), argument);
-        client.complete(asked).await.unwrap().completion.values
+        let request = CompleteRequestParams::new(Reference::for_resource(uri), argument);
+        client.complete(request).await.unwrap().completion.values
     };
     assert_eq!(
         complete("session://{id}", "am").await,
@@ -161,20 +166,25 @@ async fn ids_are_completed() {
 }
 
 #[tokio::test]
-async fn recall_names_the_tools() {
+async fn the_recall_prompt_names_the_tools() {
     let client = client(library("amber")).await;
     let prompts = client.list_all_prompts().await.unwrap();
     assert_eq!(prompts[0].name, "recall");
-    let mut asked = GetPromptRequestParams::new("recall");
-    let plain = client.get_prompt(asked.clone()).await.unwrap();
+    let mut request = GetPromptRequestParams::new("recall");
+    let plain = client.get_prompt(request.clone()).await.unwrap();
     let plain = plain.messages[0].content.as_text().unwrap().text.clone();
-    asked.arguments = json!({ "question": "Which key did we rotate?" })
+    request.arguments = json!({ "question": "Which key did we rotate?" })
         .as_object()
         .cloned();
-    let with = client.get_prompt(asked.clone()).await.unwrap();
-    let with = with.messages[0].content.as_text().unwrap().text.clone();
-    assert!(with.contains("Which key did we rotate?"));
-    for text in [plain, with] {
+    let with_question = client.get_prompt(request.clone()).await.unwrap();
+    let with_question = with_question.messages[0]
+        .content
+        .as_text()
+        .unwrap()
+        .text
+        .clone();
+    assert!(with_question.contains("Which key did we rotate?"));
+    for text in [plain, with_question] {
         for tool in [
             "get_compacted_context",
             "search_sessions",
@@ -183,8 +193,8 @@ async fn recall_names_the_tools() {
             assert!(text.contains(tool));
         }
     }
-    asked.arguments = json!({ "topic": "x" }).as_object().cloned();
-    assert!(client.get_prompt(asked).await.is_err());
+    request.arguments = json!({ "topic": "x" }).as_object().cloned();
+    assert!(client.get_prompt(request).await.is_err());
     assert!(
         client
             .get_prompt(GetPromptRequestParams::new("forget"))

@@ -9,10 +9,10 @@ use http_body_util::{BodyExt, Full};
 use serde_json::{Value, json};
 
 use crate::artificial_history::corpus;
-use crate::talk::meta;
+use crate::clients::meta;
 
-/// A request of a version with a handshake.
-pub(crate) fn older() -> http::request::Builder {
+/// A request of the newest protocol version that has a handshake.
+pub(crate) fn handshake_request() -> http::request::Builder {
     Request::post("http://127.0.0.1/mcp")
         .header("Host", "127.0.0.1:7717")
         .header("Content-Type", "application/json")
@@ -25,7 +25,7 @@ fn body(method: &str, params: &Value) -> Full<bytes::Bytes> {
     Full::from(message.to_string())
 }
 
-/// Sends a tool call for a caller; returns status and body.
+/// Sends a tool call for a caller; returns the status and the body.
 pub(crate) async fn call(
     service: &HttpService,
     caller: Option<Library>,
@@ -33,15 +33,17 @@ pub(crate) async fn call(
     arguments: Value,
 ) -> (StatusCode, Value) {
     let params = json!({ "name": tool, "arguments": arguments });
-    let mut request = older().body(body("tools/call", &params)).unwrap();
+    let mut request = handshake_request()
+        .body(body("tools/call", &params))
+        .unwrap();
     if let Some(library) = caller {
         request.extensions_mut().insert(OfCaller(corpus(library)));
     }
-    read(service.handle(request).await).await
+    read_response(service.handle(request).await).await
 }
 
-/// Like [`call`], in the format of 2026-07-28.
-pub(crate) async fn newest(
+/// Like [`call`], in the format of version 2026-07-28.
+pub(crate) async fn call_newest_version(
     service: &HttpService,
     caller: Library,
     tool: &str,
@@ -58,10 +60,11 @@ pub(crate) async fn newest(
         .body(body("tools/call", &params))
         .unwrap();
     request.extensions_mut().insert(OfCaller(corpus(caller)));
-    read(service.handle(request).await).await
+    read_response(service.handle(request).await).await
 }
 
-pub(crate) async fn read<B>(response: Response<B>) -> (StatusCode, Value)
+/// The status of a response, and its body: as JSON if it is JSON, else as a string.
+pub(crate) async fn read_response<B>(response: Response<B>) -> (StatusCode, Value)
 where
     B: http_body::Body<Error = Infallible>,
 {

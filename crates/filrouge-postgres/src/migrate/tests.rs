@@ -1,4 +1,4 @@
-//! Steps after the first, tested with a made-up one.
+//! Migration steps after the first, tested with an invented one.
 
 use std::sync::{Arc, Barrier};
 
@@ -9,8 +9,9 @@ use super::*;
 use crate::schema::with_client;
 use crate::session::Driver;
 
-const ADDED: Step = (
-    "made up",
+/// An invented second step.
+const SECOND_STEP: Step = (
+    "invented",
     "ALTER TABLE filrouge.note ADD COLUMN size integer; UPDATE filrouge.note SET size = length(data);
      UPDATE filrouge.store SET value = '2' WHERE name = 'schema';",
 );
@@ -22,7 +23,7 @@ fn options(url: &str) -> Options {
     options
 }
 
-fn with(step: Step) -> Vec<Step> {
+fn steps_with(step: Step) -> Vec<Step> {
     [MIGRATIONS, &[step]].concat()
 }
 
@@ -33,7 +34,8 @@ fn run_steps(url: &str, steps: &[Step]) -> Result<String, Failure> {
     })
 }
 
-fn is_known(url: &str) -> Result<usize, Failure> {
+/// The store's schema version; fails if this program does not know it.
+fn known_version(url: &str) -> Result<usize, Failure> {
     with_client(&options(url), |driver, client| driver.wait(version(client)))
 }
 
@@ -52,12 +54,12 @@ fn sizes(database: &Database) -> String {
 #[test]
 fn one_of_several_servers_applies_a_later_step_and_keeps_the_rows() {
     let (database, id) = store();
-    let (url, steps) = (database.url(), with(ADDED));
-    let all = Barrier::new(4);
+    let (url, steps) = (database.url(), steps_with(SECOND_STEP));
+    let barrier = Barrier::new(4);
     std::thread::scope(|scope| {
         let servers = [(); 4].map(|()| {
             scope.spawn(|| {
-                all.wait();
+                barrier.wait();
                 run_steps(&url, &steps)
             })
         });
@@ -67,7 +69,7 @@ fn one_of_several_servers_applies_a_later_step_and_keeps_the_rows() {
     });
     assert!(sizes(&database).contains('2'), "{}", sizes(&database));
     // The program without the step refuses the store.
-    let refused = is_known(&url).unwrap_err();
+    let refused = known_version(&url).unwrap_err();
     assert!(refused.detail.contains("has schema 2"), "{refused:?}");
 }
 
@@ -76,8 +78,8 @@ fn a_failing_step_changes_nothing() {
     let (database, _) = store();
     let broken =
         "ALTER TABLE filrouge.note ADD COLUMN size integer; UPDATE filrouge.absent SET x = 1;";
-    run_steps(&database.url(), &with(("broken", broken))).unwrap_err();
-    assert_eq!(is_known(&database.url()).unwrap(), SCHEMA_VERSION);
+    run_steps(&database.url(), &steps_with(("broken", broken))).unwrap_err();
+    assert_eq!(known_version(&database.url()).unwrap(), SCHEMA_VERSION);
     let columns = database.sql(
         "SELECT column_name::text FROM information_schema.columns WHERE table_schema = 'filrouge' AND table_name = 'note'",
     );
@@ -85,10 +87,10 @@ fn a_failing_step_changes_nothing() {
 }
 
 #[test]
-fn the_statements_of_a_step_have_the_same_effect_by_hand() {
+fn the_statements_of_a_step_may_be_executed_by_hand() {
     let (database, _) = store();
-    database.sql(&format!("BEGIN; {} COMMIT", ADDED.1));
-    run_steps(&database.url(), &with(ADDED)).unwrap();
+    database.sql(&format!("BEGIN; {} COMMIT", SECOND_STEP.1));
+    run_steps(&database.url(), &steps_with(SECOND_STEP)).unwrap();
     assert!(sizes(&database).contains('2'), "{}", sizes(&database));
 }
 
@@ -101,11 +103,11 @@ fn a_role_that_does_not_own_the_tables_is_refused_with_a_hint() {
          GRANT SELECT, INSERT, UPDATE, DELETE ON ALL TABLES IN SCHEMA filrouge TO {role}"
     ));
     let url = database.url().replace("postgres@", &format!("{role}@"));
-    let refused = run_steps(&url, &with(ADDED)).unwrap_err();
+    let refused = run_steps(&url, &steps_with(SECOND_STEP)).unwrap_err();
     assert!(refused.detail.contains("42501"), "{refused:?}");
     assert!(refused.hint.unwrap().contains("migrate up"));
-    run_steps(&database.url(), &with(ADDED)).unwrap();
-    run_steps(&url, &with(ADDED)).unwrap();
+    run_steps(&database.url(), &steps_with(SECOND_STEP)).unwrap();
+    run_steps(&url, &steps_with(SECOND_STEP)).unwrap();
     database.sql(&format!("DROP OWNED BY {role}"));
 }
 
@@ -113,14 +115,14 @@ fn a_role_that_does_not_own_the_tables_is_refused_with_a_hint() {
 fn a_store_of_format_1_is_refused_unchanged() {
     let (database, _) = store();
     database.sql("DELETE FROM filrouge.store WHERE name = 'format'");
-    let all = || {
+    let store_rows = || {
         format!(
             "{:?}",
             database.sql("SELECT * FROM filrouge.store ORDER BY name")
         )
     };
-    let before = all();
-    let refused = run_steps(&database.url(), &with(ADDED)).unwrap_err();
+    let before = store_rows();
+    let refused = run_steps(&database.url(), &steps_with(SECOND_STEP)).unwrap_err();
     assert!(refused.detail.contains("format 1"), "{refused:?}");
-    assert_eq!(all(), before);
+    assert_eq!(store_rows(), before);
 }

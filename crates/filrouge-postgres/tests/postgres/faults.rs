@@ -10,15 +10,16 @@ use filrouge_store::{Durability, Ledger, Outcome};
 use filrouge_testbed::{Options as ServerOptions, Server};
 use filrouge_types::{ErrorCode, Failure, TurnId};
 
-use super::many::callers::{Crowd, intact, items};
-use super::many::{close, open, separate_server_options, started, two, wait};
+use super::servers::callers::{Workload, intact, items};
+use super::servers::{block_on, close, open, separate_server_options, start_turn, two_servers};
 
-mod answers;
-mod full;
-mod holders;
+mod cut_connections;
+mod lock_holders;
 mod readers;
+mod refusals;
 
-fn durable() -> Server {
+/// A server that flushes every commit to the disk.
+fn durable_server() -> Server {
     Server::start(ServerOptions {
         durable: true,
         ..ServerOptions::default()
@@ -27,21 +28,22 @@ fn durable() -> Server {
 
 /// A server, and the name of a database on it.
 fn server() -> (Server, String) {
-    let server = durable();
+    let server = durable_server();
     let database = server.database();
     (server, database)
 }
 
-fn one(turn: TurnId, words: &str) -> Write {
+fn append_one(turn: TurnId, words: &str) -> Write {
     append("s", turn, vec![keyed(words, words)], None)
 }
 
+/// Appends one item to session `s`; returns its seq, and whether the answer is a replay.
 pub(crate) async fn put(
     ledger: &dyn Ledger,
     turn: TurnId,
     words: &str,
 ) -> Result<(u64, bool), Failure> {
-    match ledger.put(cmd(&anyone(), one(turn, words))).await? {
+    match ledger.put(cmd(&anyone(), append_one(turn, words))).await? {
         Outcome::Appended {
             first_seq,
             replayed,
@@ -58,30 +60,30 @@ async fn texts(ledger: &dyn Ledger) -> Vec<String> {
     items[1..].iter().map(key).collect()
 }
 
-/// Runs `hurt` on a thread that may block.
-async fn run_blocking(server: &Arc<Server>, hurt: impl FnOnce(&Server) + Send + 'static) {
+/// Runs `action` on a thread that may block.
+async fn run_blocking(server: &Arc<Server>, action: impl FnOnce(&Server) + Send + 'static) {
     let server = server.clone();
-    tokio::task::spawn_blocking(move || hurt(&server))
+    tokio::task::spawn_blocking(move || action(&server))
         .await
         .unwrap();
 }
 
 #[test]
-fn a_server_that_dies_under_load_loses_nothing() {
+fn a_server_that_crashes_under_load_loses_no_write() {
     let (server, database) = server();
     let server = Arc::new(server);
-    wait(async {
-        let ledgers = two(&server.url(&database));
-        let crowd = Crowd::start(&ledgers, 8, 4);
+    block_on(async {
+        let ledgers = two_servers(&server.url(&database));
+        let workload = Workload::start(&ledgers, 8, 4);
         for _ in 0..3 {
-            crowd.continues_for(60).await;
+            workload.wait_for_writes(60).await;
             run_blocking(&server, Server::stop_immediate).await;
             // Writes and reads fail while the server is down.
             tokio::time::sleep(Duration::from_millis(300)).await;
             run_blocking(&server, Server::restart).await;
         }
-        crowd.continues_for(60).await;
-        crowd.finish_and_check().await;
+        workload.wait_for_writes(60).await;
+        workload.finish_and_check().await;
         close(ledgers).await;
     });
 }
@@ -91,12 +93,12 @@ const END_ALL: &str =
     "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname LIKE 'test%'";
 
 #[test]
-fn connections_that_are_ended_repeatedly_lose_nothing() {
+fn connections_that_are_ended_repeatedly_lose_no_write() {
     let (server, database) = server();
     let server = Arc::new(server);
-    wait(async {
-        let ledgers = two(&server.url(&database));
-        let crowd = Crowd::start(&ledgers, 8, 4);
+    block_on(async {
+        let ledgers = two_servers(&server.url(&database));
+        let workload = Workload::start(&ledgers, 8, 4);
         let ended = Arc::new(AtomicUsize::new(0));
         for _ in 0..40 {
             let ended = ended.clone();
@@ -105,44 +107,47 @@ fn connections_that_are_ended_repeatedly_lose_nothing() {
                 ended.fetch_add(found, Ordering::SeqCst);
             })
             .await;
-            crowd.continues_for(5).await;
+            workload.wait_for_writes(5).await;
         }
-        assert!(ended.load(Ordering::SeqCst) > 80, "too few were ended");
-        crowd.finish_and_check().await;
+        assert!(
+            ended.load(Ordering::SeqCst) > 80,
+            "too few connections were ended"
+        );
+        workload.finish_and_check().await;
         close(ledgers).await;
     });
 }
 
 #[test]
-fn a_server_that_hangs_briefly_loses_nothing() {
+fn a_server_that_hangs_briefly_loses_no_write() {
     let (server, database) = server();
     let server = Arc::new(server);
-    wait(async {
-        let ledgers = two(&server.url(&database));
-        let crowd = Crowd::start(&ledgers, 8, 4);
+    block_on(async {
+        let ledgers = two_servers(&server.url(&database));
+        let workload = Workload::start(&ledgers, 8, 4);
         for seconds in [1, 3] {
-            crowd.continues_for(40).await;
+            workload.wait_for_writes(40).await;
             run_blocking(&server, Server::pause).await;
             tokio::time::sleep(Duration::from_secs(seconds)).await;
             run_blocking(&server, Server::resume).await;
         }
-        crowd.continues_for(40).await;
-        assert_eq!(crowd.finish_and_check().await, 0, "nothing was refused");
+        workload.wait_for_writes(40).await;
+        assert_eq!(workload.finish_and_check().await, 0, "writes were refused");
         close(ledgers).await;
     });
 }
 
 /// The server hangs longer than the ledger waits.
 #[test]
-fn a_server_that_hangs_for_long_is_given_up_and_used_again_later() {
+fn a_server_that_hangs_for_long_is_given_up_until_it_answers_again() {
     let (server, database) = server();
     let server = Arc::new(server);
-    wait(async {
+    block_on(async {
         let mut options = separate_server_options(&server.url(&database));
         options.answer_timeout = Duration::from_millis(300);
         options.settle_timeout = Duration::from_millis(300);
         let ledger = open(options);
-        let turn = started(&*ledger, "s", "r").await.turn_id;
+        let turn = start_turn(&*ledger, "s", "r").await.turn_id;
         for round in 0..3 {
             run_blocking(&server, Server::pause).await;
             let words = format!("k{round}");
@@ -153,7 +158,7 @@ fn a_server_that_hangs_for_long_is_given_up_and_used_again_later() {
             let unread = ledger.items(&anyone(), &"s".parse().unwrap(), 0, 9).await;
             assert_eq!(unread.unwrap_err().code, ErrorCode::StoreUnavailable);
             run_blocking(&server, Server::resume).await;
-            let (seq, _) = until_taken(&*ledger, turn, &words).await;
+            let (seq, _) = retry_until_written(&*ledger, turn, &words).await;
             assert_eq!(seq, 2 + round);
             assert_eq!(ledger.health().read_only, None);
         }
@@ -163,8 +168,12 @@ fn a_server_that_hangs_for_long_is_given_up_and_used_again_later() {
     });
 }
 
-/// Retries a write as its caller would.
-pub(crate) async fn until_taken(ledger: &dyn Ledger, turn: TurnId, words: &str) -> (u64, bool) {
+/// Retries a write until it is answered, as its caller would.
+pub(crate) async fn retry_until_written(
+    ledger: &dyn Ledger,
+    turn: TurnId,
+    words: &str,
+) -> (u64, bool) {
     let begun = std::time::Instant::now();
     loop {
         match put(ledger, turn, words).await {
@@ -172,7 +181,7 @@ pub(crate) async fn until_taken(ledger: &dyn Ledger, turn: TurnId, words: &str) 
             Err(failure) => {
                 assert!(failure.code.retry(), "{failure:?}");
                 assert!(
-                    begun.elapsed() < super::many::callers::PATIENCE,
+                    begun.elapsed() < super::servers::callers::TIMEOUT,
                     "{failure:?}"
                 );
                 tokio::time::sleep(Duration::from_millis(50)).await;
@@ -185,10 +194,10 @@ pub(crate) async fn until_taken(ledger: &dyn Ledger, turn: TurnId, words: &str) 
 fn writes_fail_while_a_server_is_down_and_succeed_afterwards() {
     let (server, database) = server();
     let server = Arc::new(server);
-    wait(async {
-        let ledgers = two(&server.url(&database));
+    block_on(async {
+        let ledgers = two_servers(&server.url(&database));
         let ledger = &*ledgers[0];
-        let turn = started(ledger, "s", "r").await.turn_id;
+        let turn = start_turn(ledger, "s", "r").await.turn_id;
         run_blocking(&server, Server::stop_immediate).await;
         for _ in 0..2 {
             let refused = put(ledger, turn, "k").await.unwrap_err();
@@ -197,7 +206,7 @@ fn writes_fail_while_a_server_is_down_and_succeed_afterwards() {
             assert!(ledger.health().read_only.is_some());
         }
         run_blocking(&server, Server::restart).await;
-        assert_eq!(until_taken(ledger, turn, "k").await, (2, false));
+        assert_eq!(retry_until_written(ledger, turn, "k").await, (2, false));
         assert_eq!(ledger.health().read_only, None);
         assert_eq!(put(&*ledgers[1], turn, "k").await.unwrap(), (2, true));
         intact(&*ledgers[1]).await;
@@ -218,12 +227,12 @@ fn asynchronous_commit_is_overridden() {
         settings: settings.to_vec(),
     });
     let url = server.url(&server.database());
-    wait(async {
+    block_on(async {
         let ledger = open(separate_server_options(&url));
         assert_eq!(ledger.backend().durability, Durability::Flushed);
-        let turn = started(&*ledger, "s", "r").await.turn_id;
+        let turn = start_turn(&*ledger, "s", "r").await.turn_id;
         for round in 0..4 {
-            until_taken(&*ledger, turn, &format!("k{round}")).await;
+            retry_until_written(&*ledger, turn, &format!("k{round}")).await;
             tokio::task::block_in_place(|| {
                 server.stop_immediate();
                 server.restart();

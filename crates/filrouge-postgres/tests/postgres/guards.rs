@@ -1,4 +1,4 @@
-//! The database itself refuses every change that filrouge never makes, for any role with any rights (SQLSTATE FR001).
+//! The database itself refuses every change that filrouge never makes, to every role (SQLSTATE FR001).
 
 use filrouge_store::contract::asks::event;
 use filrouge_store::contract::fixture::{Fixture, anyone, item, keyed, redact_items, sid};
@@ -7,27 +7,27 @@ use filrouge_testbed::Database;
 use filrouge_types::{Channel, ErrorCode, ItemBody};
 use tokio_postgres::{Client, NoTls};
 
-use super::{database, keyring, on};
+use super::{database, fixture_at, keyring};
 
 fn block_on(work: impl Future<Output = ()>) {
     tokio::runtime::Runtime::new().unwrap().block_on(work);
 }
 
 /// A store with a row in every guarded table.
-async fn filled() -> (Database, Fixture) {
+async fn filled_store() -> (Database, Fixture) {
     let database = database();
-    let f = on(&database.url(), keyring());
+    let f = fixture_at(&database.url(), keyring());
     for s in ["s", "other"] {
         let turn = f.start(&anyone(), s, "r").await;
-        let said = ItemBody {
+        let body = ItemBody {
             agent: Some("planner".into()),
             ..keyed("k", "x")
         };
-        f.append(&anyone(), &turn, vec![said, item(Channel::Plan, "y")])
+        f.append(&anyone(), &turn, vec![body, item(Channel::Plan, "y")])
             .await
             .unwrap();
         f.record(&anyone(), event(s, "e", "kind")).await.unwrap();
-        let put = super::held::checkpoint(s, None, "STATE", 3);
+        let put = super::shared_leases::checkpoint(s, None, "STATE", 3);
         f.write(&anyone(), put).await.unwrap();
     }
     assert!(f.ledger.put_note("n", 0, vec![1]).await.unwrap());
@@ -40,8 +40,8 @@ async fn client(url: &str) -> Client {
     client
 }
 
-/// The SQLSTATE of a statement's refusal.
-async fn state(client: &Client, sql: &str) -> String {
+/// The SQLSTATE with which a statement fails; `00000` if it succeeds.
+async fn sqlstate(client: &Client, sql: &str) -> String {
     match client.batch_execute(sql).await {
         Ok(()) => "00000".to_owned(),
         Err(e) => {
@@ -55,7 +55,7 @@ async fn state(client: &Client, sql: &str) -> String {
 }
 
 /// Changes that filrouge never makes, by table.
-const NEVER: [(&str, &str); 26] = [
+const FORBIDDEN: [(&str, &str); 26] = [
     ("record", "UPDATE filrouge.record SET body = ''"),
     ("record", "UPDATE filrouge.record SET head = head"),
     ("record", "DELETE FROM filrouge.record"),
@@ -88,9 +88,9 @@ const NEVER: [(&str, &str); 26] = [
 ];
 
 #[test]
-fn no_role_may_change_a_journal() {
+fn no_role_may_change_a_ledger() {
     block_on(async {
-        let (database, f) = filled().await;
+        let (database, f) = filled_store().await;
         let role = format!("clerk_{}", database.name());
         database.sql(&format!(
             "CREATE ROLE {role} LOGIN; GRANT USAGE ON SCHEMA filrouge TO {role};
@@ -99,17 +99,17 @@ fn no_role_may_change_a_journal() {
         let clerk = client(&database.url().replace("postgres@", &format!("{role}@"))).await;
         let owner = client(&database.url()).await;
         for who in [&clerk, &owner] {
-            for (table, sql) in NEVER {
-                assert_eq!(state(who, sql).await, "FR001", "{table}: {sql}");
+            for (table, sql) in FORBIDDEN {
+                assert_eq!(sqlstate(who, sql).await, "FR001", "{table}: {sql}");
             }
-            // Names placed before PostgreSQL's own have no effect.
-            let lies = "CREATE FUNCTION pg_temp.yes(text, text) RETURNS bool LANGUAGE sql AS 'SELECT true';
+            // Functions and operators that shadow PostgreSQL's own have no effect.
+            let shadows = "CREATE FUNCTION pg_temp.yes(text, text) RETURNS bool LANGUAGE sql AS 'SELECT true';
                 CREATE OPERATOR pg_temp.= (LEFTARG = text, RIGHTARG = text, FUNCTION = pg_temp.yes);
                 SET search_path = pg_temp, pg_catalog";
-            who.batch_execute(lies).await.unwrap();
+            who.batch_execute(shadows).await.unwrap();
             let erased =
                 "BEGIN; SET LOCAL filrouge.erases = 'x'; DELETE FROM filrouge.turn; COMMIT";
-            assert_eq!(state(who, erased).await, "FR001");
+            assert_eq!(sqlstate(who, erased).await, "FR001");
             who.batch_execute("RESET search_path").await.unwrap();
         }
         f.intact().await;
@@ -122,7 +122,7 @@ fn no_role_may_change_a_journal() {
 #[test]
 fn redaction_and_erasure_are_allowed() {
     block_on(async {
-        let (_database, f) = filled().await;
+        let (_database, f) = filled_store().await;
         f.redacted(&anyone(), redact_items("s", &[(2, 2)]))
             .await
             .unwrap();
@@ -136,11 +136,11 @@ fn redaction_and_erasure_are_allowed() {
 /// A transaction that claims to redact may empty the named session's records, but change neither their position nor the
 /// link to the previous record.
 #[test]
-fn a_forged_redaction_can_do_no_more_than_a_redaction() {
+fn a_transaction_that_claims_to_redact_can_only_empty_records() {
     block_on(async {
-        let (database, f) = filled().await;
+        let (database, f) = filled_store().await;
         let owner = client(&database.url()).await;
-        let named = |pk: u8, sql: &str| {
+        let claiming = |pk: u8, sql: &str| {
             format!(
                 "BEGIN; SET LOCAL filrouge.redacts = '{pk}'; SET LOCAL filrouge.erases = '{pk}'; {sql}; COMMIT"
             )
@@ -188,22 +188,26 @@ fn a_forged_redaction_can_do_no_more_than_a_redaction() {
             (1, "TRUNCATE filrouge.record".to_owned()),
             (1, "DELETE FROM filrouge.head WHERE pk = 1".to_owned()),
         ] {
-            assert_eq!(state(&owner, &named(pk, &sql)).await, "FR001", "{sql}");
+            assert_eq!(
+                sqlstate(&owner, &claiming(pk, &sql)).await,
+                "FR001",
+                "{sql}"
+            );
         }
         f.intact().await;
-        // The MAC reveals what the guard cannot distinguish from a redaction.
-        let emptied = named(
+        // The guard cannot distinguish this change from a redaction, but the MAC reveals it.
+        let emptied = claiming(
             1,
             "UPDATE filrouge.record SET body = '' WHERE session_pk = 1",
         );
-        assert_eq!(state(&owner, &emptied).await, "00000");
+        assert_eq!(sqlstate(&owner, &emptied).await, "00000");
         let report = f.ledger.verify(None).await.unwrap();
         assert_eq!(report.verdict(), Verdict::Broken);
         f.ledger.close().await;
     });
 }
 
-/// Damage to the structure, and the statement that undoes it.
+/// A part of the finding that `verify` reports, a statement that damages the schema, and one that repairs it.
 const FAULTS: [(&str, &str, &str); 10] = [
     (
         "guard_delete BEFORE DELETE ON filrouge.turn",
@@ -263,19 +267,19 @@ const FAULTS: [(&str, &str, &str); 10] = [
 ];
 
 #[test]
-fn verify_reports_guards_and_indexes() {
+fn verify_reports_changed_guards_and_indexes() {
     block_on(async {
-        let (database, f) = filled().await;
+        let (database, f) = filled_store().await;
         f.intact().await;
-        for (what, harm, mend) in FAULTS {
-            database.sql(harm);
+        for (what, damage, repair) in FAULTS {
+            database.sql(damage);
             let report = f.ledger.verify(None).await.unwrap();
-            assert_eq!(report.verdict(), Verdict::Broken, "{harm}");
+            assert_eq!(report.verdict(), Verdict::Broken, "{damage}");
             assert!(
                 report.findings.iter().any(|f| f.what.contains(what)),
                 "{what}: {report:?}"
             );
-            database.sql(mend);
+            database.sql(repair);
             f.intact().await;
         }
         f.ledger.close().await;
@@ -285,14 +289,14 @@ fn verify_reports_guards_and_indexes() {
 /// A missing or altered table is reported as damage, not as an internal error.
 #[test]
 fn a_missing_or_altered_table_is_reported() {
-    for harm in [
+    for damage in [
         "DROP TABLE filrouge.event CASCADE",
         "ALTER TABLE filrouge.turn RENAME COLUMN data TO other",
     ] {
         block_on(async {
-            let (database, f) = filled().await;
+            let (database, f) = filled_store().await;
             f.ledger.close().await;
-            database.sql(harm);
+            database.sql(damage);
             let options = super::options(&database.url(), keyring());
             let opened = filrouge_postgres::PostgresLedger::open(options).map(|ledger| {
                 let ledger: std::sync::Arc<dyn filrouge_store::Ledger> =
@@ -307,7 +311,11 @@ fn a_missing_or_altered_table_is_reported() {
                     read.unwrap_err()
                 }
             };
-            assert_eq!(refused.code, ErrorCode::IntegrityError, "{harm}: {refused}");
+            assert_eq!(
+                refused.code,
+                ErrorCode::IntegrityError,
+                "{damage}: {refused}"
+            );
         });
     }
 }

@@ -1,4 +1,4 @@
-//! The PostgreSQL ledger: the contract, and faults that only a server has.
+//! The PostgreSQL ledger: the contract suite, and faults that only a server has.
 #![allow(missing_docs, clippy::unwrap_used, reason = "tests")]
 
 use std::sync::Arc;
@@ -9,18 +9,18 @@ use filrouge_store::{Keyring, Ledger};
 use filrouge_testbed::Database;
 use filrouge_types::FixedClock;
 
-mod alone;
-mod bytes_alike;
-mod copied;
-mod direct;
+mod copy;
+mod direct_url;
 mod faults;
 mod guards;
-mod held;
-mod logged;
-mod many;
-mod newer;
-mod pooled;
+mod isolated_failures;
+mod logging;
+mod newer_schema;
+mod pooler;
+mod same_answers;
 mod schema;
+mod servers;
+mod shared_leases;
 mod statements;
 mod tamper;
 mod text_index;
@@ -29,8 +29,9 @@ mod urls;
 mod vacuum;
 
 /// The start time of the tests' clocks.
-const NOON: i64 = 1_700_000_000_000_000;
+const START_TIME: i64 = 1_700_000_000_000_000;
 
+/// The first migration; templates of databases are named after its text.
 const SCHEMA: &str = include_str!("../../src/migrations/0001_ledger.sql");
 
 fn keyring() -> Arc<Keyring> {
@@ -39,7 +40,7 @@ fn keyring() -> Arc<Keyring> {
 
 fn options(url: &str, keyring: Arc<Keyring>) -> Options {
     let mut options = Options::new(url, keyring, Arc::new(CountingEntropy::default())).unwrap();
-    options.clock = Some(Arc::new(FixedClock::at(NOON)));
+    options.clock = Some(Arc::new(FixedClock::at(START_TIME)));
     options
 }
 
@@ -52,8 +53,8 @@ fn database() -> Database {
 }
 
 /// A ledger on the database at `url` with its own clock.
-fn on(url: &str, keyring: Arc<Keyring>) -> Fixture {
-    let clock = Arc::new(FixedClock::at(NOON));
+fn fixture_at(url: &str, keyring: Arc<Keyring>) -> Fixture {
+    let clock = Arc::new(FixedClock::at(START_TIME));
     let mut options = options(url, keyring.clone());
     options.clock = Some(clock.clone());
     let ledger: Arc<dyn Ledger> = Arc::new(PostgresLedger::open(options).unwrap());
@@ -67,7 +68,7 @@ fn on(url: &str, keyring: Arc<Keyring>) -> Fixture {
 
 fn fresh(keyring: Arc<Keyring>) -> Fixture {
     let database = database();
-    let fixture = on(&database.url(), keyring);
+    let fixture = fixture_at(&database.url(), keyring);
     Fixture {
         keep: Box::new(database),
         ..fixture
@@ -81,7 +82,7 @@ fn fixture() -> Fixture {
 filrouge_store::contract_tests!(fixture);
 
 #[test]
-fn random_writes_are_the_same_as_in_memory() {
+fn the_ledger_equals_the_in_memory_ledger() {
     let cases = std::env::var("PROPTEST_CASES")
         .ok()
         .and_then(|n| n.parse().ok())

@@ -1,4 +1,4 @@
-//! A store is created once even under concurrency, and foreign databases are left alone.
+//! Concurrent servers create one store, and databases of other programs are not changed.
 
 use std::sync::{Arc, Barrier};
 
@@ -8,7 +8,7 @@ use filrouge_store::{Keyring, Ledger, OsEntropy};
 use filrouge_testbed::{Database, Row, Server};
 use filrouge_types::{ErrorCode, Failure, FixedClock};
 
-use super::{NOON, database, keyring, on};
+use super::{START_TIME, database, fixture_at, keyring};
 
 mod keys;
 
@@ -16,19 +16,20 @@ fn block_on(work: impl Future<Output = ()>) {
     tokio::runtime::Runtime::new().unwrap().block_on(work);
 }
 
-/// Opens a store as a server does, with its own random numbers.
+/// Opens a store with random ids, as a separate server does.
 fn open(url: &str, keyring: Arc<Keyring>) -> Result<PostgresLedger, Failure> {
     let mut options = Options::new(url, keyring, Arc::new(OsEntropy)).unwrap();
-    options.clock = Some(Arc::new(FixedClock::at(NOON)));
+    options.clock = Some(Arc::new(FixedClock::at(START_TIME)));
     PostgresLedger::open(options)
 }
 
+/// The failure with which a store is not opened.
 fn refusal(url: &str) -> Failure {
     open(url, keyring()).map(drop).unwrap_err()
 }
 
-/// Everything in schemas that are not PostgreSQL's own.
-fn everything(database: &Database) -> Vec<Row> {
+/// The names of all objects in schemas that are not PostgreSQL's own.
+fn all_objects(database: &Database) -> Vec<Row> {
     database.sql(
         "SELECT n.nspname, c.relname, c.relkind::text, c.reltuples::text FROM pg_class c JOIN pg_namespace n
          ON n.oid = c.relnamespace WHERE n.nspname !~ '^(pg_|information_schema)' ORDER BY 1, 2;
@@ -36,8 +37,11 @@ fn everything(database: &Database) -> Vec<Row> {
     )
 }
 
-/// Opens one ledger per keyring, all at once.
-fn at_once(url: &str, keyrings: Vec<Arc<Keyring>>) -> Vec<Result<PostgresLedger, Failure>> {
+/// Opens one ledger per keyring, all concurrently.
+fn open_concurrently(
+    url: &str,
+    keyrings: Vec<Arc<Keyring>>,
+) -> Vec<Result<PostgresLedger, Failure>> {
     let barrier = Barrier::new(keyrings.len());
     std::thread::scope(|scope| {
         let threads: Vec<_> = keyrings
@@ -58,10 +62,10 @@ fn at_once(url: &str, keyrings: Vec<Arc<Keyring>>) -> Vec<Result<PostgresLedger,
 }
 
 #[test]
-fn eight_servers_create_one_store() {
+fn eight_concurrent_servers_create_one_store() {
     for _ in 0..3 {
         let database = Database::new();
-        let opened = at_once(&database.url(), vec![keyring(); 8]);
+        let opened = open_concurrently(&database.url(), vec![keyring(); 8]);
         let opened: Vec<Arc<dyn Ledger>> = opened
             .into_iter()
             .map(|ledger| Arc::new(ledger.unwrap()) as Arc<dyn Ledger>)
@@ -72,7 +76,7 @@ fn eight_servers_create_one_store() {
             for (n, ledger) in opened.into_iter().enumerate() {
                 let f = Fixture {
                     ledger,
-                    clock: Arc::new(FixedClock::at(NOON)),
+                    clock: Arc::new(FixedClock::at(START_TIME)),
                     keyring: keyring(),
                     keep: Box::new(()),
                 };
@@ -86,23 +90,23 @@ fn eight_servers_create_one_store() {
 }
 
 #[test]
-fn a_newer_schema_is_left_alone() {
+fn a_newer_schema_is_not_changed() {
     let database = database();
     database.sql("UPDATE filrouge.store SET value = '99' WHERE name = 'schema'");
-    let before = everything(&database);
+    let before = all_objects(&database);
     let refused = refusal(&database.url());
     assert_eq!(refused.code, ErrorCode::Invalid);
     assert!(
         refused.detail.contains("99") && refused.hint.is_some(),
         "{refused:?}"
     );
-    assert_eq!(everything(&database), before);
+    assert_eq!(all_objects(&database), before);
 }
 
 #[test]
-fn another_programs_schema_is_left_alone() {
-    for made in [
-        "CREATE TABLE filrouge.mine (x int)",
+fn another_programs_schema_is_not_changed() {
+    for objects in [
+        "CREATE TABLE filrouge.other (x int)",
         "CREATE TABLE filrouge.session (x int)",
         "CREATE TABLE filrouge.store (x int)",
         "CREATE TABLE filrouge.store (name text, value text)",
@@ -115,12 +119,12 @@ fn another_programs_schema_is_left_alone() {
         "CREATE SEQUENCE filrouge.numbers",
     ] {
         let database = Database::new();
-        database.sql(&format!("CREATE SCHEMA filrouge; {made}"));
-        let before = everything(&database);
+        database.sql(&format!("CREATE SCHEMA filrouge; {objects}"));
+        let before = all_objects(&database);
         let refused = refusal(&database.url());
-        assert_eq!(refused.code, ErrorCode::Invalid, "{made}: {refused}");
-        assert!(refused.hint.is_some(), "{made}");
-        assert_eq!(everything(&database), before, "{made}");
+        assert_eq!(refused.code, ErrorCode::Invalid, "{objects}: {refused}");
+        assert!(refused.hint.is_some(), "{objects}");
+        assert_eq!(all_objects(&database), before, "{objects}");
     }
 }
 
@@ -132,7 +136,7 @@ fn creating_and_using_a_store_need_separate_rights() {
     let role = format!("clerk_{name}");
     let url = database.url().replace("postgres@", &format!("{role}@"));
     database.sql(&format!("CREATE ROLE {role} LOGIN"));
-    let refused = |when: &str| {
+    let assert_refused = |when: &str| {
         let refused = refusal(&url);
         assert_eq!(
             refused.code,
@@ -144,26 +148,26 @@ fn creating_and_using_a_store_need_separate_rights() {
             "{when}: {refused:?}"
         );
     };
-    refused("no right to create a schema");
+    assert_refused("no right to create a schema");
     assert!(
         database
             .sql("SELECT 1 FROM pg_namespace WHERE nspname = 'filrouge'")
             .is_empty()
     );
     database.sql("CREATE SCHEMA filrouge");
-    refused("an empty schema of another role");
+    assert_refused("an empty schema of another role");
     database.sql(&format!("ALTER SCHEMA filrouge OWNER TO {role}"));
     // An empty schema that the role owns is enough.
     drop(open(&url, keyring()).unwrap());
     database.sql(&format!("REASSIGN OWNED BY {role} TO postgres"));
-    refused("a store that the role may not use");
+    assert_refused("a store that the role may not use");
     database.sql(&format!("GRANT USAGE ON SCHEMA filrouge TO {role}"));
-    refused("tables that the role may not read");
+    assert_refused("tables that the role may not read");
     database.sql(&format!(
         "GRANT SELECT, INSERT, UPDATE, DELETE ON ALL TABLES IN SCHEMA filrouge TO {role}"
     ));
     block_on(async {
-        let f = on(&url, keyring());
+        let f = fixture_at(&url, keyring());
         f.complete_turn(&anyone(), "s", "r", "a").await;
         f.erase(&anyone(), "s").await.unwrap();
         f.intact().await;
@@ -177,12 +181,12 @@ fn unreachable_servers_are_reported() {
     let database = Database::new();
     let (url, name) = (database.tcp_url(), database.name());
     let port = format!(":{}/", database.tcp().port());
-    let with = "postgres:geheim@";
+    let credentials = "postgres:hunter2@";
     let urls = [
         url.replace(name, "not_there"),
         // Nothing listens on port 1 of the loopback interface.
-        url.replace(&port, ":1/").replace("postgres@", with),
-        url.replace("postgres@", "nobody_of_this_name:geheim@"),
+        url.replace(&port, ":1/").replace("postgres@", credentials),
+        url.replace("postgres@", "no_such_role:hunter2@"),
     ];
     for url in urls {
         let refused = refusal(&url);
@@ -192,27 +196,27 @@ fn unreachable_servers_are_reported() {
             "{url}: {refused}"
         );
         assert!(refused.hint.is_some(), "{url}: {refused:?}");
-        assert!(!format!("{refused:?}").contains("geheim"), "{refused:?}");
+        assert!(!format!("{refused:?}").contains("hunter2"), "{refused:?}");
     }
 }
 
 #[test]
-fn passwords_are_requested_and_never_shown() {
+fn passwords_are_verified_and_never_shown() {
     let server = Server::start(filrouge_testbed::Options::default());
     server.sql(
         "postgres",
-        "CREATE ROLE clerk LOGIN PASSWORD 'geheim'; CREATE DATABASE store OWNER clerk TEMPLATE template0",
+        "CREATE ROLE clerk LOGIN PASSWORD 'hunter2'; CREATE DATABASE store OWNER clerk TEMPLATE template0",
     );
     let file = server.sql("postgres", "SHOW hba_file")[0][0]
         .clone()
         .unwrap();
     let rules = std::fs::read_to_string(&file).unwrap();
     let rules = format!("host all clerk 127.0.0.1/32 scram-sha-256\n{rules}");
-    // The file belongs to the servers' user, and is readable for all.
+    // The file keeps its owner, the user that runs the servers.
     std::fs::write(&file, rules).unwrap();
     server.sql("postgres", "SELECT pg_reload_conf(); SELECT pg_sleep(0.2)");
     let url = server.tcp_url("store");
-    for (password, right) in [(":falsch", false), ("", false), (":geheim", true)] {
+    for (password, right) in [(":mistyped", false), ("", false), (":hunter2", true)] {
         let opened = open(
             &url.replace("postgres@", &format!("clerk{password}@")),
             keyring(),
@@ -224,7 +228,7 @@ fn passwords_are_requested_and_never_shown() {
         let refused = opened.map(drop).unwrap_err();
         assert_eq!(refused.code, ErrorCode::StoreUnavailable, "{refused}");
         assert!(refused.hint.is_some(), "{refused:?}");
-        assert!(!format!("{refused:?}").contains("falsch"), "{refused:?}");
+        assert!(!format!("{refused:?}").contains("mistyped"), "{refused:?}");
     }
 }
 
@@ -246,7 +250,7 @@ fn encodings_other_than_utf8_are_refused() {
     }
 }
 
-/// A server started as a standby from the same data: it answers, but accepts no writes.
+/// A standby is started from the same data: it answers, but accepts no writes.
 #[test]
 fn a_standby_is_refused() {
     let server = Server::start(filrouge_testbed::Options::default());

@@ -1,4 +1,4 @@
-//! Flat cost (P8): a turn late in a session costs the server as much as an early one, and is found through indexes.
+//! Flat cost (P8): a late turn of a session costs the server as much as an early one, and lists use indexes.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -12,7 +12,7 @@ use filrouge_store::record::MacCheck;
 use filrouge_testbed::Database;
 use filrouge_types::{Channel, Turn};
 
-use super::{database, fixture, keyring, on};
+use super::{database, fixture, fixture_at, keyring};
 
 fn block_on(work: impl Future<Output = ()>) {
     tokio::runtime::Runtime::new().unwrap().block_on(work);
@@ -20,7 +20,7 @@ fn block_on(work: impl Future<Output = ()>) {
 
 /// The number of statements sent during `work`. It waits for the counter to settle, because a query's transaction ends
 /// after its answer.
-async fn asked(f: &Fixture, work: impl AsyncFnOnce()) -> u64 {
+async fn count_statements(f: &Fixture, work: impl AsyncFnOnce()) -> u64 {
     let before = settled_count(&*f.ledger).await;
     work().await;
     settled_count(&*f.ledger).await - before
@@ -49,34 +49,34 @@ struct Cost {
     turn: u64,
 }
 
-async fn turn(f: &Fixture, n: usize) -> Cost {
+async fn measure_turn(f: &Fixture, n: usize) -> Cost {
     let who = anyone();
     let id = sid("s");
-    let mut made: Option<Turn> = None;
-    let start = asked(f, async || {
-        made = Some(f.start(&who, "s", &format!("r{n}")).await);
+    let mut turn: Option<Turn> = None;
+    let start = count_statements(f, async || {
+        turn = Some(f.start(&who, "s", &format!("r{n}")).await);
     })
     .await;
-    let made = made.unwrap();
-    let append = asked(f, async || {
-        f.append(&who, &made, vec![item(Channel::Plan, "p")])
+    let turn = turn.unwrap();
+    let append = count_statements(f, async || {
+        f.append(&who, &turn, vec![item(Channel::Plan, "p")])
             .await
             .unwrap();
     })
     .await;
-    let finalize = asked(f, async || {
-        f.turn_of(&who, finalize("s", made.turn_id, Some("a")))
+    let finalize = count_statements(f, async || {
+        f.turn_of(&who, finalize("s", turn.turn_id, Some("a")))
             .await
             .unwrap();
     })
     .await;
-    let last = made.first_seq + 1;
+    let last = turn.first_seq + 1;
     Cost {
         start,
         append,
         finalize,
-        session: asked(f, async || drop(f.session(&who, "s").await.unwrap())).await,
-        newest_turns: asked(f, async || {
+        session: count_statements(f, async || drop(f.session(&who, "s").await.unwrap())).await,
+        newest_turns: count_statements(f, async || {
             let query = TurnQuery {
                 status: None,
                 include_redacted: false,
@@ -87,12 +87,12 @@ async fn turn(f: &Fixture, n: usize) -> Cost {
             f.ledger.turns(&who, &id, query).await.unwrap();
         })
         .await,
-        items: asked(f, async || {
+        items: count_statements(f, async || {
             drop(f.ledger.items(&who, &id, last, 2).await.unwrap());
         })
         .await,
-        turn: asked(f, async || {
-            drop(f.ledger.turn(&who, &id, made.turn_id).await.unwrap());
+        turn: count_statements(f, async || {
+            drop(f.ledger.turn(&who, &id, turn.turn_id).await.unwrap());
         })
         .await,
     }
@@ -106,12 +106,12 @@ fn late_turns_cost_as_much_as_early_ones() {
             f.complete_turn(&anyone(), "s", &format!("w{n}"), "a").await;
         }
         // The first query of each kind opens its connection, and is not counted.
-        turn(&f, 3).await;
-        let early = turn(&f, 4).await;
+        measure_turn(&f, 3).await;
+        let early = measure_turn(&f, 4).await;
         for n in 5..300 {
             f.complete_turn(&anyone(), "s", &format!("w{n}"), "a").await;
         }
-        let late = turn(&f, 300).await;
+        let late = measure_turn(&f, 300).await;
         assert_eq!(early, late);
         // A write: one round trip sends BEGIN and the queries; a second one sends the rows and COMMIT.
         assert!(
@@ -126,10 +126,10 @@ fn late_turns_cost_as_much_as_early_ones() {
 }
 
 #[test]
-fn appends_update_in_place() {
+fn appends_update_heads_and_turns_in_place() {
     block_on(async {
         let database = database();
-        let f = on(&database.url(), keyring());
+        let f = fixture_at(&database.url(), keyring());
         for s in ["s", "other"] {
             let open = f.start(&anyone(), s, "r").await;
             for _ in 0..100 {
@@ -145,19 +145,19 @@ fn appends_update_in_place() {
                 "SELECT n_tup_upd, n_tup_hot_upd FROM pg_stat_user_tables
                  WHERE schemaname = 'filrouge' AND relname = '{table}'"
             );
-            let counted = || -> (u64, u64) {
+            let updates = || -> (u64, u64) {
                 let row = database.sql(&sql).remove(0);
                 let [all, hot] = [0, 1].map(|n: usize| row[n].as_ref().unwrap().parse().unwrap());
                 (all, hot)
             };
             // A server process reports its counters when it ends, at the latest.
             for _ in 0..600 {
-                if counted().0 >= 200 {
+                if updates().0 >= 200 {
                     break;
                 }
                 tokio::time::sleep(Duration::from_millis(50)).await;
             }
-            let (all, hot) = counted();
+            let (all, hot) = updates();
             assert!(
                 all >= 200 && hot * 100 >= all * 95,
                 "{table}: {hot} of {all} within the page"
@@ -167,7 +167,7 @@ fn appends_update_in_place() {
 }
 
 /// Many sessions of several owners, most of them anonymous.
-const MANY: &str = "SET session_replication_role = replica;
+const MANY_SESSIONS: &str = "SET session_replication_role = replica;
     INSERT INTO filrouge.session (pk, tenant_id, session_id, identity_id, parent_session_id, status, metadata, created_at)
     SELECT n, 't', 's' || n, CASE n % 10 WHEN 0 THEN 'owner' || n % 50 END,
            CASE n % 100 WHEN 0 THEN 'parent' END, 0, '{}', n
@@ -176,7 +176,7 @@ const MANY: &str = "SET session_replication_role = replica;
     ANALYZE filrouge.session; ANALYZE filrouge.session_agent; ANALYZE filrouge.head";
 
 /// The number of index rows read, whether the expected index was used, and the number of table scans.
-fn counted(database: &Database, index: &str) -> (u64, bool, u64) {
+fn index_use(database: &Database, index: &str) -> (u64, bool, u64) {
     let sql = format!(
         "SELECT sum(idx_tup_read), bool_or(indexrelname = '{index}' AND idx_scan > 0) FROM pg_stat_user_indexes
          WHERE relname IN ('session', 'session_agent', 'head');
@@ -191,7 +191,7 @@ fn counted(database: &Database, index: &str) -> (u64, bool, u64) {
 #[test]
 fn lists_use_their_indexes() {
     let database = database();
-    database.sql(MANY);
+    database.sql(MANY_SESSIONS);
     let none = SessionFilter::default;
     let parent = SessionFilter {
         parent_session_id: Some(sid("parent")),
@@ -209,7 +209,7 @@ fn lists_use_their_indexes() {
         ("session_pkey", operator("t"), agent),
     ] {
         database.sql("SELECT pg_stat_reset()");
-        // The rows have no MACs, but the search still runs.
+        // The rows have no MACs, but the query still runs.
         let mut options = super::options(&database.url(), keyring());
         options.check = MacCheck::Unverified;
         let ledger: Arc<dyn Ledger> = Arc::new(PostgresLedger::open(options).unwrap());
@@ -221,15 +221,15 @@ fn lists_use_their_indexes() {
         drop(ledger);
         // A server process reports its counters when it ends, at the latest.
         for _ in 0..600 {
-            if counted(&database, index).1 {
+            if index_use(&database, index).1 {
                 break;
             }
             std::thread::sleep(Duration::from_millis(50));
         }
-        let (read, used, whole) = counted(&database, index);
+        let (read, used, table_scans) = index_use(&database, index);
         assert!(
-            used && whole == 0,
-            "{index}: {read} rows, {whole} whole tables"
+            used && table_scans == 0,
+            "{index}: {read} rows, {table_scans} table scans"
         );
         // One session in 200 has the agent.
         assert!(read <= 5000, "{index}: {read} rows read for 20");

@@ -20,17 +20,17 @@ use filrouge_testbed::Database;
 use filrouge_types::{Channel, ItemBody, ProjectId, SessionId, TenantId};
 use tokio_postgres::{Client, NoTls, SimpleQueryMessage};
 
-use super::held::{acquire, checkpoint, release};
-use super::{SCHEMA, keyring, on};
+use super::shared_leases::{acquire, checkpoint, release};
+use super::{SCHEMA, fixture_at, keyring};
 
 mod cases;
 mod columns;
-mod older;
-mod play;
+mod operations;
 mod readings;
+mod rollback;
 mod running;
 
-/// The sessions of the world's tenant `t`; there is also `theirs`, of tenant `u`.
+/// The sessions of tenant `t` in the world. Tenant `u` has the session `theirs`.
 const SESSIONS: [&str; 9] = [
     "parent", "victim", "redacted", "gone", "linked", "kept", "drafting", "adopted", "other",
 ];
@@ -48,16 +48,16 @@ fn block_on(work: impl Future<Output = ()>) {
 async fn raw(url: &str) -> Client {
     let (client, connection) = tokio_postgres::connect(url, NoTls).await.unwrap();
     tokio::spawn(connection);
-    let past = "SET session_replication_role = replica";
-    client.batch_execute(past).await.unwrap();
+    let bypass = "SET session_replication_role = replica";
+    client.batch_execute(bypass).await.unwrap();
     client
 }
 
 /// The rows of a statement as text; the inner `None` is NULL.
 async fn rows(client: &Client, sql: &str) -> Vec<Vec<Option<String>>> {
-    let reported = client.simple_query(sql).await;
-    let reported = reported.unwrap_or_else(|e| panic!("{sql}: {e:?}"));
-    let rows = reported.iter().filter_map(|message| match message {
+    let messages = client.simple_query(sql).await;
+    let messages = messages.unwrap_or_else(|e| panic!("{sql}: {e:?}"));
+    let rows = messages.iter().filter_map(|message| match message {
         SimpleQueryMessage::Row(row) => Some(row),
         _ => None,
     });
@@ -67,24 +67,25 @@ async fn rows(client: &Client, sql: &str) -> Vec<Vec<Option<String>>> {
 
 /// A store with rows of every kind, and its older state in the tables `old.…`, as an attacker may have saved it.
 pub(crate) fn world() -> Database {
-    let made = [
+    // The template is named after everything that determines its contents.
+    let sources = [
         SCHEMA,
         include_str!("../../src/migrate/keys.rs"),
         include_str!("tamper.rs"),
     ];
-    let name = made.concat();
+    let name = sources.concat();
     Database::from_template(&name, |url| {
         // The caller may already be driving a runtime.
         std::thread::scope(|scope| {
-            let made = scope.spawn(|| block_on(make(url)));
-            made.join().unwrap();
+            let created = scope.spawn(|| block_on(create_world(url)));
+            created.join().unwrap();
         });
     })
 }
 
-async fn make(url: &str) {
-    let f = on(url, keyring());
-    begin(&f).await;
+async fn create_world(url: &str) {
+    let f = fixture_at(url, keyring());
+    write_first_half(&f).await;
     let client = raw(url).await;
     let copies = client.batch_execute(
         "CREATE SCHEMA old;
@@ -95,12 +96,12 @@ async fn make(url: &str) {
          END $$",
     );
     copies.await.unwrap();
-    proceed(&f).await;
+    write_second_half(&f).await;
     f.intact().await;
     f.ledger.close().await;
 }
 
-fn thought_of(agent: &str) -> ItemBody {
+fn thought_by(agent: &str) -> ItemBody {
     ItemBody {
         agent: Some(agent.into()),
         ..item(Channel::Thought, agent)
@@ -108,13 +109,13 @@ fn thought_of(agent: &str) -> ItemBody {
 }
 
 /// Writes the first half of the world.
-async fn begin(f: &Fixture) {
+async fn write_first_half(f: &Fixture) {
     let (who, ann) = (anyone(), user("ann"));
     for s in ["parent", "victim", "redacted", "gone", "other"] {
         f.complete_turn(&who, s, "r0", "first answer").await;
         f.complete_turn(&who, s, "r1", "answer").await;
         let turn = f.start(&who, s, "open").await;
-        let items = vec![keyed("k1", "one"), thought_of("planner")];
+        let items = vec![keyed("k1", "one"), thought_by("planner")];
         f.append(&who, &turn, items).await.unwrap();
         for n in 1..=2 {
             f.record(&who, event(s, &format!("e{n}"), "kind"))
@@ -126,29 +127,28 @@ async fn begin(f: &Fixture) {
                 .await
                 .unwrap();
         }
-        held(f, s).await;
+        acquire_and_release(f, s).await;
     }
-    let made = NewSession {
+    let linked = NewSession {
         parent_session_id: Some(sid("parent")),
         project_id: ProjectId::new("project").ok(),
         title: Some("Titled".into()),
         metadata: json(r#"{"a":1}"#),
         ..NewSession::bare(sid("linked"))
     };
-    f.write(&who, Write::CreateSession(made)).await.unwrap();
+    f.write(&who, Write::CreateSession(linked)).await.unwrap();
     f.session_of(&ann, link("linked", "ann")).await.unwrap();
     f.create(&anyone_with_secret(f, "secret"), "kept")
         .await
         .unwrap();
-    let them = Scope::new(TenantId::new("u").unwrap(), Viewer::EndUser(None));
-    f.complete_turn(&them, "theirs", "r", "a").await;
+    let other_tenant = Scope::new(TenantId::new("u").unwrap(), Viewer::EndUser(None));
+    f.complete_turn(&other_tenant, "theirs", "r", "a").await;
     for name in ["a", "b"] {
         assert!(f.ledger.put_note(name, 0, b"old".to_vec()).await.unwrap());
     }
 }
 
-/// A session that was held and released.
-async fn held(f: &Fixture, s: &str) {
+async fn acquire_and_release(f: &Fixture, s: &str) {
     let who = anyone();
     let lease = f.write(&who, acquire(s, "worker", None)).await.unwrap();
     let Outcome::Lease { lease, .. } = lease else {
@@ -159,8 +159,8 @@ async fn held(f: &Fixture, s: &str) {
         .unwrap();
 }
 
-/// Writes the second half.
-async fn proceed(f: &Fixture) {
+/// Writes the second half of the world.
+async fn write_second_half(f: &Fixture) {
     let who = anyone();
     for s in ["victim", "redacted", "other"] {
         let open = f.start(&who, s, "open").await;
@@ -180,18 +180,18 @@ async fn proceed(f: &Fixture) {
         let old = f.complete_turn(&who, s, "replaced", "words").await;
         let new = replacement(&who, s, "new", old.turn_id, "better words");
         f.write(&who, new).await.unwrap();
-        let long = NewEvent {
+        let with_detail = NewEvent {
             detail: Some(json(r#"{"d":"detail"}"#)),
             ..event(s, "e3", "kind")
         };
-        f.record(&who, long).await.unwrap();
+        f.record(&who, with_detail).await.unwrap();
         f.write(&who, checkpoint(s, None, "CONFIRMED", 9))
             .await
             .unwrap();
-        held(f, s).await;
+        acquire_and_release(f, s).await;
     }
-    let whole = f.complete_turn(&who, "redacted", "more", "words").await;
-    f.redact_turn(&who, &whole).await.unwrap();
+    let redacted = f.complete_turn(&who, "redacted", "more", "words").await;
+    f.redact_turn(&who, &redacted).await.unwrap();
     f.redacted(&who, redact_items("redacted", &[(2, 2), (6, 7)]))
         .await
         .unwrap();
@@ -230,19 +230,19 @@ async fn proceed(f: &Fixture) {
     }
 }
 
-/// A session copied from a store with other keys, whose turns are found by their requests' keys.
+/// Copies a session from a store with other keys; its turns are found by their request ids.
 async fn adopt(f: &Fixture) {
     let who = anyone();
     let donor = memory(std::sync::Arc::new(Keyring::single([6; 32])));
     donor
-        .complete_turn(&who, "adopted", "r", "from elsewhere")
+        .complete_turn(&who, "adopted", "r", "of another store")
         .await;
     let turn = donor.start(&who, "adopted", "open").await;
-    let items = vec![keyed("k", "x"), thought_of("coder")];
+    let items = vec![keyed("k", "x"), thought_by("coder")];
     donor.append(&who, &turn, items).await.unwrap();
-    let mut brought = donor.adoption_of(&who, "adopted").await;
-    brought.session.team_id = Some("team".into());
-    f.write(&who, Write::Adopt(Arc::new(brought)))
+    let mut adoption = donor.adoption_of(&who, "adopted").await;
+    adoption.session.team_id = Some("team".into());
+    f.write(&who, Write::Adopt(Arc::new(adoption)))
         .await
         .unwrap();
 }

@@ -1,4 +1,4 @@
-//! The search index in the ledger's database: the contract of indexes, and features that only this index has.
+//! The search index in the ledger's database: the contract suite, and features that only this index has.
 
 use std::sync::{Arc, LazyLock};
 
@@ -17,7 +17,7 @@ mod rights;
 /// The runtime of the indexes' connections.
 static RUNTIME: LazyLock<Runtime> = LazyLock::new(|| Runtime::new().unwrap());
 
-fn on(url: &str) -> PostgresIndex {
+fn index_at(url: &str) -> PostgresIndex {
     PostgresIndex::open(&options(url, keyring()), RUNTIME.handle()).unwrap()
 }
 
@@ -25,8 +25,8 @@ fn index() -> IndexFixture {
     let database = database();
     let url = database.url();
     IndexFixture {
-        index: Arc::new(on(&url)),
-        again: Box::new(move || Arc::new(on(&url)) as Arc<dyn TextIndex>),
+        index: Arc::new(index_at(&url)),
+        again: Box::new(move || Arc::new(index_at(&url)) as Arc<dyn TextIndex>),
         keep: Box::new(database),
     }
 }
@@ -44,7 +44,8 @@ fn row(database: &Database, sql: &str) -> Vec<Option<String>> {
     rows.remove(0)
 }
 
-fn count(database: &Database, of: &str) -> u64 {
-    let row = row(database, &format!("SELECT count(*) FROM filrouge.{of}"));
+/// The number of rows of a table of schema `filrouge`.
+fn count(database: &Database, table: &str) -> u64 {
+    let row = row(database, &format!("SELECT count(*) FROM filrouge.{table}"));
     row[0].as_ref().unwrap().parse().unwrap()
 }

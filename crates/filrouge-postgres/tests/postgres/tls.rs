@@ -1,4 +1,4 @@
-//! TLS to a real server: which certificates are accepted and refused, and that all traffic is encrypted.
+//! TLS to a real server: accepted and refused certificates, and the encryption of all traffic.
 
 use filrouge_postgres::{Options, PostgresLedger};
 use filrouge_store::OsEntropy;
@@ -8,29 +8,31 @@ use filrouge_store::contract::{concurrency, full_pages, life, run};
 use filrouge_testbed::{PgBouncer, Server};
 use filrouge_types::{ErrorCode, Failure};
 
-use super::many::callers::PATIENCE;
-use super::many::{close, open, separate_server_options, started, two, wait};
-use super::{keyring, on};
+use super::servers::callers::TIMEOUT;
+use super::servers::{block_on, close, open, separate_server_options, start_turn, two_servers};
+use super::{fixture_at, keyring};
 
 pub(crate) mod authority;
 
 use authority::{Authority, self_signed};
 
 const PASSWORD: &str = "p@ss/w?rd:%ß";
-const ENCODED: &str = "p%40ss%2Fw%3Frd%3A%25%C3%9F";
+/// [`PASSWORD`] as a URL contains it.
+const ENCODED_PASSWORD: &str = "p%40ss%2Fw%3Frd%3A%25%C3%9F";
 
-/// A server with a certificate for `localhost`; `rules` are the TCP lines of its `pg_hba.conf`.
-struct Guarded {
+/// A server with a certificate for `localhost`.
+struct TlsServer {
     server: Server,
     authority: Authority,
     database: String,
 }
 
-impl Guarded {
+impl TlsServer {
+    /// `rules` are the lines of `pg_hba.conf` for TCP connections, without address and method.
     fn new(rules: &str) -> Self {
         let mut options = filrouge_testbed::Options::default();
-        let all = ("log_statement".to_owned(), "all".to_owned());
-        options.settings.push(all);
+        let log_all = ("log_statement".to_owned(), "all".to_owned());
+        options.settings.push(log_all);
         let server = Server::start(options);
         let authority = Authority::new();
         let signed = authority.sign("localhost");
@@ -58,11 +60,11 @@ impl Guarded {
         }
     }
 
-    /// The server's URL by `host`, with `parameters`.
+    /// The server's URL with the host name `host` and `parameters`.
     fn url(&self, host: &str, parameters: &str) -> String {
         let port = self.server.tcp().port();
         let database = &self.database;
-        format!("postgresql://filrouge:{ENCODED}@{host}:{port}/{database}?{parameters}")
+        format!("postgresql://filrouge:{ENCODED_PASSWORD}@{host}:{port}/{database}?{parameters}")
     }
 
     /// The number of other connections, and how many of them are encrypted.
@@ -76,10 +78,10 @@ impl Guarded {
         (number(0), number(1))
     }
 
-    /// Whether a statement that contains `what` was sent to the server.
-    fn was_asked(&self, what: &str) -> bool {
-        // Split, because the log also contains this statement.
-        let (half, rest) = what.split_at(3);
+    /// Whether the server has received a statement that contains `text`.
+    fn has_received(&self, text: &str) -> bool {
+        // The text is split, because the log also contains this statement.
+        let (half, rest) = text.split_at(3);
         let sql = format!(
             "SELECT position('{half}' || '{rest}' IN
                     pg_read_file(current_setting('data_directory') || '/../log')) > 0"
@@ -90,40 +92,41 @@ impl Guarded {
 
 const ONLY_TLS: &str = "hostssl all all";
 
-fn opened(url: &str) -> Result<PostgresLedger, Failure> {
+fn try_open(url: &str) -> Result<PostgresLedger, Failure> {
     PostgresLedger::open(separate_server_options(url))
 }
 
-fn refused(url: &str) -> (String, String) {
-    let Err(failure) = opened(url) else {
-        panic!("opened");
+/// The detail and the hint with which a store is not opened.
+fn refusal(url: &str) -> (String, String) {
+    let Err(failure) = try_open(url) else {
+        panic!("the store was opened");
     };
     assert_eq!(failure.code, ErrorCode::StoreUnavailable, "{failure:?}");
-    assert!(!failure.detail.contains(PASSWORD) && !failure.detail.contains(ENCODED));
+    assert!(!failure.detail.contains(PASSWORD) && !failure.detail.contains(ENCODED_PASSWORD));
     (failure.detail, failure.hint.unwrap_or_default())
 }
 
 #[test]
-fn everything_goes_over_tls() {
-    let guarded = Guarded::new(ONLY_TLS);
-    let ca = guarded.authority.file();
+fn all_connections_use_tls() {
+    let tls = TlsServer::new(ONLY_TLS);
+    let ca = tls.authority.file();
     let verified = format!("sslmode=verify-full&sslrootcert={ca}&channel_binding=require");
-    let url = guarded.url("localhost", &verified);
-    let ledgers = two(&url);
-    let (all, encrypted) = guarded.connections();
+    let url = tls.url("localhost", &verified);
+    let ledgers = two_servers(&url);
+    let (all, encrypted) = tls.connections();
     assert!(all >= 2, "{all}");
     assert_eq!(all, encrypted);
-    wait(async {
-        let mut reported = ledgers[1].commits();
-        let turn = started(&*ledgers[0], "s", "r").await.turn_id;
+    block_on(async {
+        let mut commits = ledgers[1].commits();
+        let turn = start_turn(&*ledgers[0], "s", "r").await.turn_id;
         let write = append("s", turn, vec![keyed("k", "w")], None);
         let outcome = ledgers[0].put(cmd(&anyone(), write)).await.unwrap();
         assert!(matches!(outcome, Outcome::Appended { .. }), "{outcome:?}");
         let write = finalize("s", turn, Some("answer"));
         ledgers[0].put(cmd(&anyone(), write)).await.unwrap();
         let newest = ledgers[0].position().commit_no;
-        let reported = reported.wait_for(|number| *number >= newest);
-        tokio::time::timeout(PATIENCE, reported)
+        let announced = commits.wait_for(|number| *number >= newest);
+        tokio::time::timeout(TIMEOUT, announced)
             .await
             .unwrap()
             .unwrap();
@@ -131,19 +134,18 @@ fn everything_goes_over_tls() {
         assert_eq!(session.last_seq, 3);
         close(ledgers).await;
     });
-    // The connection is not mistaken for a pooler's.
-    assert!(guarded.was_asked("LISTEN filrouge"));
-    assert!(!guarded.was_asked("SET LOCAL idle_in_transaction_session_timeout"));
+    // The ledger does not take the server for a pooler.
+    assert!(tls.has_received("LISTEN filrouge"));
+    assert!(!tls.has_received("SET LOCAL idle_in_transaction_session_timeout"));
 }
 
 #[test]
-fn the_contract_holds_over_tls() {
-    let guarded = Guarded::new(ONLY_TLS);
+fn parts_of_the_contract_suite_pass_over_tls() {
+    let tls = TlsServer::new(ONLY_TLS);
     let fixture = |parameters: &str| {
-        guarded
-            .server
-            .sql(&guarded.database, "DROP SCHEMA IF EXISTS filrouge CASCADE");
-        on(&guarded.url("localhost", parameters), keyring())
+        tls.server
+            .sql(&tls.database, "DROP SCHEMA IF EXISTS filrouge CASCADE");
+        fixture_at(&tls.url("localhost", parameters), keyring())
     };
     run(
         fixture("sslmode=require"),
@@ -158,17 +160,17 @@ fn the_contract_holds_over_tls() {
 
 #[test]
 fn a_pooler_is_detected_over_tls() {
-    let guarded = Guarded::new(ONLY_TLS);
-    let signed = guarded.authority.sign("localhost");
-    // It reads the files where the server keeps them: both run as the same user.
-    guarded.server.put("pool.crt", &signed.certificate);
-    guarded.server.put("pool.key", &signed.key);
-    let data = &guarded
+    let tls = TlsServer::new(ONLY_TLS);
+    let signed = tls.authority.sign("localhost");
+    // The pooler reads the files where the server keeps them: both run as the same user.
+    tls.server.put("pool.crt", &signed.certificate);
+    tls.server.put("pool.key", &signed.key);
+    let data = &tls
         .server
         .sql("postgres", "SELECT current_setting('data_directory')")[0][0];
     let data = data.as_deref().unwrap();
     let pool = PgBouncer::with_settings(
-        &guarded.server,
+        &tls.server,
         3,
         &[
             ("client_tls_sslmode", "require"),
@@ -176,17 +178,15 @@ fn a_pooler_is_detected_over_tls() {
             ("client_tls_key_file", &format!("{data}/pool.key")),
         ],
     );
-    let ca = guarded.authority.file();
+    let ca = tls.authority.file();
     for parameters in [
         "sslmode=require".to_owned(),
         format!("sslmode=verify-full&sslrootcert={ca}"),
     ] {
-        let url = pool
-            .url(&guarded.database)
-            .replace("127.0.0.1", "localhost");
+        let url = pool.url(&tls.database).replace("127.0.0.1", "localhost");
         let ledger = open(separate_server_options(&format!("{url}?{parameters}")));
-        wait(async {
-            started(
+        block_on(async {
+            start_turn(
                 &*ledger,
                 &parameters.replace(['=', '&', '%'], "-")[..12],
                 "r",
@@ -195,21 +195,21 @@ fn a_pooler_is_detected_over_tls() {
             close(vec![ledger]).await;
         });
     }
-    assert!(guarded.was_asked("SET LOCAL idle_in_transaction_session_timeout"));
-    assert!(!guarded.was_asked("LISTEN filrouge"));
-    let (detail, _) = refused(&format!("{}?sslmode=disable", pool.url(&guarded.database)));
+    assert!(tls.has_received("SET LOCAL idle_in_transaction_session_timeout"));
+    assert!(!tls.has_received("LISTEN filrouge"));
+    let (detail, _) = refusal(&format!("{}?sslmode=disable", pool.url(&tls.database)));
     assert!(detail.contains("SSL required"), "{detail}");
 }
 
 #[test]
 fn certificates_are_accepted_and_refused_as_in_libpq() {
-    let guarded = Guarded::new(ONLY_TLS);
-    let ca = guarded.authority.file();
+    let tls = TlsServer::new(ONLY_TLS);
+    let ca = tls.authority.file();
     let stranger = Authority::new().file();
     let accepted = [
         ("localhost", format!("sslmode=verify-full&sslrootcert={ca}")),
         ("localhost", format!("sslmode=verify-ca&sslrootcert={ca}")),
-        // A name other than the certificate's.
+        // The certificate is for another name.
         ("127.0.0.1", format!("sslmode=verify-ca&sslrootcert={ca}")),
         ("127.0.0.1", format!("sslmode=require&sslrootcert={ca}")),
         ("127.0.0.1", format!("sslmode=prefer&sslrootcert={ca}")),
@@ -218,20 +218,20 @@ fn certificates_are_accepted_and_refused_as_in_libpq() {
         ("127.0.0.1", String::new()),
     ];
     for (host, parameters) in accepted {
-        let opened = opened(&guarded.url(host, &parameters));
+        let opened = try_open(&tls.url(host, &parameters));
         assert!(opened.is_ok(), "{parameters}: {:?}", opened.err());
     }
 
-    let (detail, hint) = refused(&guarded.url(
+    let (detail, hint) = refusal(&tls.url(
         "127.0.0.1",
         &format!("sslmode=verify-full&sslrootcert={ca}"),
     ));
     assert!(detail.contains("not valid for name"), "{detail}");
     assert!(hint.contains("by a name"), "{hint}");
 
-    // `Authority::file` of a dropped authority: the file was deleted with it.
+    // The file was deleted with its authority.
     let missing = Options::new(
-        &guarded.url("localhost", &format!("sslrootcert={stranger}")),
+        &tls.url("localhost", &format!("sslrootcert={stranger}")),
         keyring(),
         std::sync::Arc::new(OsEntropy),
     );
@@ -250,12 +250,12 @@ fn certificates_are_accepted_and_refused_as_in_libpq() {
         "sslmode=verify-full".to_owned(),
         "sslrootcert=system".to_owned(),
     ] {
-        let (detail, hint) = refused(&guarded.url("localhost", &parameters));
+        let (detail, hint) = refusal(&tls.url("localhost", &parameters));
         assert!(detail.contains("UnknownIssuer"), "{parameters}: {detail}");
         assert!(hint.contains("sslrootcert"), "{parameters}: {hint}");
     }
 
-    let (detail, hint) = refused(&guarded.url("localhost", "sslmode=disable"));
+    let (detail, hint) = refusal(&tls.url("localhost", "sslmode=disable"));
     assert!(
         detail.contains("28000") && hint.contains("pg_hba.conf"),
         "{detail}, {hint}"
@@ -264,63 +264,63 @@ fn certificates_are_accepted_and_refused_as_in_libpq() {
 
 #[test]
 fn a_self_signed_certificate_can_be_the_root_unless_it_is_a_ca() {
-    let guarded = Guarded::new(ONLY_TLS);
+    let tls = TlsServer::new(ONLY_TLS);
     let root = |is_ca| {
         let signed = self_signed("localhost", is_ca);
-        guarded.server.put("server.crt", &signed.certificate);
-        guarded.server.put("server.key", &signed.key);
-        guarded.server.reload();
-        let root = guarded.authority.keep("root.pem", &signed.certificate);
-        guarded.url(
+        tls.server.put("server.crt", &signed.certificate);
+        tls.server.put("server.key", &signed.key);
+        tls.server.reload();
+        let root = tls.authority.keep("root.pem", &signed.certificate);
+        tls.url(
             "localhost",
             &format!("sslmode=verify-full&sslrootcert={root}"),
         )
     };
-    drop(opened(&root(false)).unwrap());
-    let (detail, hint) = refused(&root(true));
+    drop(try_open(&root(false)).unwrap());
+    let (detail, hint) = refusal(&root(true));
     assert!(detail.contains("CaUsedAsEndEntity"), "{detail}");
     assert!(hint.contains("another certificate"), "{hint}");
-    drop(opened(&guarded.url("localhost", "sslmode=require")).unwrap());
+    drop(try_open(&tls.url("localhost", "sslmode=require")).unwrap());
 }
 
 #[test]
 fn prefer_connects_without_tls_if_there_is_none() {
-    let guarded = Guarded::new("host all all");
-    guarded.server.sql("postgres", "ALTER SYSTEM SET ssl = off");
-    guarded.server.reload();
-    let ledger = opened(&guarded.url("localhost", "")).unwrap();
-    let (all, encrypted) = guarded.connections();
+    let tls = TlsServer::new("host all all");
+    tls.server.sql("postgres", "ALTER SYSTEM SET ssl = off");
+    tls.server.reload();
+    let ledger = try_open(&tls.url("localhost", "")).unwrap();
+    let (all, encrypted) = tls.connections();
     assert!(all > 0);
     assert_eq!(encrypted, 0);
     drop(ledger);
-    drop(opened(&guarded.url("localhost", "sslmode=disable")).unwrap());
-    let (detail, _) = refused(&guarded.url("localhost", "sslmode=require"));
+    drop(try_open(&tls.url("localhost", "sslmode=disable")).unwrap());
+    let (detail, _) = refusal(&tls.url("localhost", "sslmode=require"));
     assert!(detail.contains("does not support TLS"), "{detail}");
-    let (detail, _) = refused(&guarded.url("localhost", "channel_binding=require"));
+    let (detail, _) = refusal(&tls.url("localhost", "channel_binding=require"));
     assert!(detail.contains("channel binding"), "{detail}");
     // Sockets use no TLS, whatever the mode.
-    let socket = guarded.server.url(&guarded.database);
-    drop(opened(&format!("{socket}?sslmode=require")).unwrap());
+    let socket = tls.server.url(&tls.database);
+    drop(try_open(&format!("{socket}?sslmode=require")).unwrap());
 }
 
 #[test]
 fn a_client_certificate_authenticates() {
-    let guarded = Guarded::new("hostssl all all 127.0.0.1/32 cert\nhost all all");
-    let ca = guarded.authority.file();
-    let signed = guarded.authority.sign("filrouge");
+    let tls = TlsServer::new("hostssl all all 127.0.0.1/32 cert\nhost all all");
+    let ca = tls.authority.file();
+    let signed = tls.authority.sign("filrouge");
     let (certificate, key) = (
-        guarded.authority.keep("own.crt", &signed.certificate),
-        guarded.authority.keep("own.key", &signed.key),
+        tls.authority.keep("own.crt", &signed.certificate),
+        tls.authority.keep("own.key", &signed.key),
     );
-    let port = guarded.server.tcp().port();
-    let url = |own: &str| {
-        let database = &guarded.database;
+    let port = tls.server.tcp().port();
+    let url = |client_certificate: &str| {
+        let database = &tls.database;
         format!(
-            "postgres://filrouge@localhost:{port}/{database}?sslmode=verify-full&sslrootcert={ca}{own}"
+            "postgres://filrouge@localhost:{port}/{database}?sslmode=verify-full&sslrootcert={ca}{client_certificate}"
         )
     };
-    drop(opened(&url(&format!("&sslcert={certificate}&sslkey={key}"))).unwrap());
-    let (detail, _) = refused(&url(""));
+    drop(try_open(&url(&format!("&sslcert={certificate}&sslkey={key}"))).unwrap());
+    let (detail, _) = refusal(&url(""));
     assert!(detail.contains("valid client certificate"), "{detail}");
     // Another client certificate, of a CA that the server does not trust.
     let other = Authority::new();
@@ -329,7 +329,7 @@ fn a_client_certificate_authenticates() {
         other.keep("own.crt", &signed.certificate),
         other.keep("own.key", &signed.key),
     );
-    let (detail, hint) = refused(&url(&format!("&sslcert={certificate}&sslkey={key}")));
+    let (detail, hint) = refusal(&url(&format!("&sslcert={certificate}&sslkey={key}")));
     assert!(detail.contains("alert"), "{detail}");
     assert!(hint.contains("sslcert"), "{hint}");
 }

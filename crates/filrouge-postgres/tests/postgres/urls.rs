@@ -1,4 +1,4 @@
-//! URLs: the accepted forms, and that no output shows the password.
+//! URLs: accepted forms, and hidden passwords.
 
 use std::net::TcpListener;
 use std::sync::Arc;
@@ -10,14 +10,15 @@ use filrouge_types::{ErrorCode, Failure};
 use proptest::prelude::*;
 
 use super::keyring;
-use super::many::{close, open, separate_server_options, started, wait};
+use super::servers::{block_on, close, open, separate_server_options, start_turn};
 
-fn parsed(url: &str) -> Result<Options, Failure> {
+fn parse(url: &str) -> Result<Options, Failure> {
     Options::new(url, keyring(), Arc::new(OsEntropy))
 }
 
-fn refused(url: &str) -> String {
-    let failure = parsed(url).unwrap_err();
+/// The detail with which a URL is refused.
+fn refusal(url: &str) -> String {
+    let failure = parse(url).unwrap_err();
     assert_eq!(failure.code, ErrorCode::Invalid, "{failure:?}");
     failure.detail
 }
@@ -27,14 +28,14 @@ fn every_parameter_is_accepted() {
     let url = "postgresql://u:p@h1:1,h2,[::1]:3/d?application_name=x&channel_binding=disable&connect_timeout=7\
                &keepalives=1&keepalives_idle=5&keepalives_interval=6&keepalives_retries=3\
                &options=-c%20work_mem%3D8MB&sslmode=require&target_session_attrs=read-write&tcp_user_timeout=9000";
-    let shown = format!("{:?}", parsed(url).unwrap());
+    let shown = format!("{:?}", parse(url).unwrap());
     assert!(
         shown.contains("[\"h1:1\", \"h2:5432\", \"[::1]:3\"]"),
         "{shown}"
     );
     assert_eq!(redacted(url), url.replace("u:p@", "u:***@"));
 
-    let shown = |url: &str| format!("{:?}", parsed(url).unwrap());
+    let shown = |url: &str| format!("{:?}", parse(url).unwrap());
     let url = "postgres://?host=/run/a,h&port=1,2&user=u&password=p&dbname=d";
     assert!(shown(url).contains("[\"/run/a/.s.PGSQL.1\", \"h:2\"]"));
     assert_eq!(redacted(url), url.replace("=p&", "=***&"));
@@ -100,7 +101,7 @@ fn an_error_names_the_fault_without_the_url() {
         ),
     ];
     for (url, word) in wrong {
-        let detail = refused(url);
+        let detail = refusal(url);
         assert!(detail.contains(word), "{url}: {detail}");
         assert!(
             !detail.contains("SECRET") && !detail.contains(url),
@@ -109,7 +110,7 @@ fn an_error_names_the_fault_without_the_url() {
     }
 }
 
-/// The other parts of a URL, which share no characters with the passwords below.
+/// The other parts of a URL; they share no characters with the passwords below.
 const PLAIN: &str = "[a-m]{1,8}";
 
 proptest! {
@@ -129,18 +130,19 @@ proptest! {
         };
         let shown = redacted(&url);
         prop_assert!(!shown.contains(|c: char| c.is_ascii_uppercase()), "{url}: {shown}");
-        match parsed(&url) {
+        match parse(&url) {
             Ok(options) => {
                 let shown = format!("{options:?}");
-                let ours = ["Options", "Some", "None", "Keyed", ".s.PGSQL"];
-                let rest = ours.iter().fold(shown.clone(), |text, word| text.replace(word, ""));
+                // Words of the program; all other upper-case letters would be the password's.
+                let own_words = ["Options", "Some", "None", "Keyed", ".s.PGSQL"];
+                let rest = own_words.iter().fold(shown.clone(), |text, word| text.replace(word, ""));
                 prop_assert!(!rest.contains(|c: char| c.is_ascii_uppercase()), "{url}: {shown}");
             }
             Err(failure) => {
                 let (detail, hint) = (failure.detail, failure.hint.unwrap_or_default());
-                let said = format!("{detail}{hint}")
+                let message = format!("{detail}{hint}")
                     .replace("PostgreSQL", "").replace("URL", "").replace("UTF-8", "").replace("F, a ? %3F", "");
-                prop_assert!(!said.contains(|c: char| c.is_ascii_uppercase()), "{url}: {said}");
+                prop_assert!(!message.contains(|c: char| c.is_ascii_uppercase()), "{url}: {message}");
             }
         }
     }
@@ -155,12 +157,12 @@ proptest! {
             redacted(&url),
             format!("postgres://{user}:***@{host}/{database}?sslmode=disable")
         );
-        prop_assert!(parsed(&url).is_ok());
+        prop_assert!(parse(&url).is_ok());
     }
 }
 
 /// A server with a role for each form of password.
-fn with_passwords() -> (Server, String) {
+fn server_with_passwords() -> (Server, String) {
     let server = Server::start(filrouge_testbed::Options::default());
     server.sql(
         "postgres",
@@ -181,7 +183,7 @@ fn with_passwords() -> (Server, String) {
 
 #[test]
 fn passwords_in_every_form_reach_the_server() {
-    let (server, database) = with_passwords();
+    let (server, database) = server_with_passwords();
     let address = server.tcp();
     let url = |credentials: &str| format!("postgres://{credentials}@{address}/{database}");
     for credentials in ["scram:a%2Fb%40c%3Fd%3A%C3%A9", "md5:a%2Fb%40c%3Fd:%c3%a9"] {
@@ -213,7 +215,7 @@ fn the_host_that_accepts_writes_is_used() {
     standby.put("standby.signal", "");
     standby.stop_immediate();
     standby.restart();
-    // Accepts connections and does not answer.
+    // This listener accepts connections and does not answer.
     let silent = TcpListener::bind("127.0.0.1:0").unwrap();
     let hangs = silent.local_addr().unwrap();
     let closed = TcpListener::bind("127.0.0.1:0").unwrap();
@@ -230,8 +232,8 @@ fn the_host_that_accepts_writes_is_used() {
         hangs,
         primary,
     ])));
-    wait(async {
-        started(&*ledger, "s", "r").await;
+    block_on(async {
+        start_turn(&*ledger, "s", "r").await;
         close(vec![ledger]).await;
     });
 
@@ -268,16 +270,15 @@ fn the_application_name_reaches_the_server() {
     );
     let ledger = open(separate_server_options(&url));
     let name = database.name();
-    let reported = database.sql(&format!(
+    let names = database.sql(&format!(
         "SELECT DISTINCT application_name FROM pg_stat_activity WHERE datname = '{name}' AND application_name <> 'psql'"
     ));
-    assert_eq!(reported, [[Some("a name".to_owned())]]);
-    wait(close(vec![ledger]));
-    let silent = database.url();
-    let ledger = open(separate_server_options(&silent));
-    let reported = database.sql(&format!(
+    assert_eq!(names, [[Some("a name".to_owned())]]);
+    block_on(close(vec![ledger]));
+    let ledger = open(separate_server_options(&database.url()));
+    let has_default_name = database.sql(&format!(
         "SELECT count(*) > 0 FROM pg_stat_activity WHERE datname = '{name}' AND application_name = 'filrouge'"
     ));
-    assert_eq!(reported, [[Some("t".to_owned())]]);
-    wait(close(vec![ledger]));
+    assert_eq!(has_default_name, [[Some("t".to_owned())]]);
+    block_on(close(vec![ledger]));
 }

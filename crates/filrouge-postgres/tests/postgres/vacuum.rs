@@ -1,4 +1,4 @@
-//! Old row versions of erased contents are removed from the tables, whichever server erased them.
+//! Old row versions of erased contents are removed from the tables, even if another server erased the contents.
 
 use std::sync::Arc;
 
@@ -8,17 +8,17 @@ use filrouge_testbed::{Database, PgBouncer};
 use filrouge_types::FixedClock;
 use tokio_postgres::{Client, NoTls};
 
-use super::many::callers::eventually;
-use super::many::{open, separate_server_options, wait};
-use super::{NOON, database, keyring, on};
+use super::servers::callers::eventually;
+use super::servers::{block_on, open, separate_server_options};
+use super::{START_TIME, database, fixture_at, keyring};
 
-/// The number of the erasing commit in the note, if there is a note.
-fn noted(database: &Database) -> Option<String> {
+/// The number of the erasing commit in the note of an unfinished erasure, if there is a note.
+fn erasure_note(database: &Database) -> Option<String> {
     let rows = database.sql("SELECT value FROM filrouge.store WHERE name = 'erasing'");
     rows.first()?[0].clone()
 }
 
-fn note(database: &Database) {
+fn add_erasure_note(database: &Database) {
     database.sql("INSERT INTO filrouge.store VALUES ('erasing', '1')");
 }
 
@@ -35,15 +35,15 @@ async fn erase(f: &Fixture) {
     f.erase(&anyone(), "s").await.unwrap();
 }
 
-/// A process that erases and then ends, as a command does.
+/// A process may erase and then end, as a command does.
 #[test]
-fn closing_waits_for_the_vacuum() {
+fn closing_waits_for_the_vacuum_of_an_erasure() {
     let database = database();
-    wait(async {
-        let f = on(&database.url(), keyring());
+    block_on(async {
+        let f = fixture_at(&database.url(), keyring());
         erase(&f).await;
         f.ledger.close().await;
-        assert_eq!(noted(&database), None);
+        assert_eq!(erasure_note(&database), None);
         assert!(vacuums(&database) > 0);
     });
 }
@@ -52,11 +52,11 @@ fn closing_waits_for_the_vacuum() {
 fn closing_waits_for_the_vacuum_behind_a_pooler() {
     let database = database();
     let pool = PgBouncer::before(&database, 3);
-    wait(async {
-        let f = on(&pool.url(database.name()), keyring());
+    block_on(async {
+        let f = fixture_at(&pool.url(database.name()), keyring());
         erase(&f).await;
         f.ledger.close().await;
-        assert_eq!(noted(&database), None);
+        assert_eq!(erasure_note(&database), None);
         assert!(vacuums(&database) > 0);
     });
 }
@@ -65,15 +65,18 @@ fn closing_waits_for_the_vacuum_behind_a_pooler() {
 #[test]
 fn closing_waits_for_the_vacuum_of_the_newest_erasure() {
     let database = database();
-    wait(async {
-        let f = on(&database.url(), keyring());
+    block_on(async {
+        let f = fixture_at(&database.url(), keyring());
         erase(&f).await;
-        eventually("the note is deleted", || noted(&database).is_none()).await;
+        eventually("the note is deleted", || erasure_note(&database).is_none()).await;
         f.complete_turn(&anyone(), "t", "r", "a").await;
         f.erase(&anyone(), "t").await.unwrap();
-        assert!(noted(&database).is_some(), "the vacuum is not due yet");
+        assert!(
+            erasure_note(&database).is_some(),
+            "the vacuum is not due yet"
+        );
         f.ledger.close().await;
-        assert_eq!(noted(&database), None);
+        assert_eq!(erasure_note(&database), None);
         assert!(vacuums(&database) > 1);
     });
 }
@@ -82,10 +85,10 @@ fn closing_waits_for_the_vacuum_of_the_newest_erasure() {
 #[test]
 fn another_server_finishes_the_vacuum() {
     let database = database();
-    note(&database);
-    wait(async {
+    add_erasure_note(&database);
+    block_on(async {
         let ledger = open(separate_server_options(&database.url()));
-        eventually("the note is deleted", || noted(&database).is_none()).await;
+        eventually("the note is deleted", || erasure_note(&database).is_none()).await;
         assert!(vacuums(&database) > 0);
         ledger.close().await;
     });
@@ -103,8 +106,8 @@ async fn raw(database: &Database) -> Client {
 #[test]
 fn the_vacuum_waits_for_an_older_snapshot() {
     let database = database();
-    wait(async {
-        let f = on(&database.url(), keyring());
+    block_on(async {
+        let f = fixture_at(&database.url(), keyring());
         let reader = raw(&database).await;
         f.complete_turn(&anyone(), "s", "r", "a").await;
         let begin = "BEGIN ISOLATION LEVEL REPEATABLE READ; SELECT count(*) FROM filrouge.record";
@@ -112,12 +115,12 @@ fn the_vacuum_waits_for_an_older_snapshot() {
         f.erase(&anyone(), "s").await.unwrap();
         f.ledger.close().await;
         assert!(
-            noted(&database).is_some(),
+            erasure_note(&database).is_some(),
             "the note is left for the next server"
         );
         reader.batch_execute("ROLLBACK").await.unwrap();
         let ledger = open(separate_server_options(&database.url()));
-        eventually("the note is deleted", || noted(&database).is_none()).await;
+        eventually("the note is deleted", || erasure_note(&database).is_none()).await;
         let dead =
             "SELECT n_dead_tup FROM pg_stat_all_tables WHERE relid = 'filrouge.record'::regclass";
         assert_eq!(database.sql(dead)[0][0].as_deref(), Some("0"));
@@ -129,26 +132,26 @@ fn the_vacuum_waits_for_an_older_snapshot() {
 #[test]
 fn a_locked_table_does_not_count_as_vacuumed() {
     let database = database();
-    wait(async {
+    block_on(async {
         let mut options = separate_server_options(&database.url());
         options.lock_timeout = std::time::Duration::from_millis(200);
         let holder = raw(&database).await;
         let lock = "BEGIN; LOCK TABLE filrouge.draft_chunk IN SHARE UPDATE EXCLUSIVE MODE";
         holder.batch_execute(lock).await.unwrap();
-        note(&database);
+        add_erasure_note(&database);
         let ledger = open(options);
         eventually("the vacuum begins", || vacuums(&database) > 0).await;
         tokio::time::sleep(std::time::Duration::from_millis(500)).await;
-        assert!(noted(&database).is_some());
+        assert!(erasure_note(&database).is_some());
         holder.batch_execute("ROLLBACK").await.unwrap();
-        eventually("the note is deleted", || noted(&database).is_none()).await;
+        eventually("the note is deleted", || erasure_note(&database).is_none()).await;
         ledger.close().await;
     });
 }
 
 /// For a role that does not own the tables, VACUUM only warns.
 #[test]
-fn a_role_that_may_not_vacuum_leaves_it_to_one_that_may() {
+fn a_role_that_may_not_vacuum_leaves_the_vacuum_to_another() {
     let database = database();
     let role = format!("clerk_{}", database.name());
     database.sql(&format!(
@@ -156,8 +159,8 @@ fn a_role_that_may_not_vacuum_leaves_it_to_one_that_may() {
          GRANT SELECT, INSERT, UPDATE, DELETE ON ALL TABLES IN SCHEMA filrouge TO {role}"
     ));
     let url = database.url().replace("postgres@", &format!("{role}@"));
-    wait(async {
-        let clock = Arc::new(FixedClock::at(NOON));
+    block_on(async {
+        let clock = Arc::new(FixedClock::at(START_TIME));
         let mut options = separate_server_options(&url);
         options.clock = Some(clock.clone());
         let f = Fixture {
@@ -168,10 +171,10 @@ fn a_role_that_may_not_vacuum_leaves_it_to_one_that_may() {
         };
         erase(&f).await;
         f.ledger.close().await;
-        assert!(noted(&database).is_some());
+        assert!(erasure_note(&database).is_some());
         assert_eq!(vacuums(&database), 0);
         let owner = open(separate_server_options(&database.url()));
-        eventually("the note is deleted", || noted(&database).is_none()).await;
+        eventually("the note is deleted", || erasure_note(&database).is_none()).await;
         assert!(vacuums(&database) > 0);
         owner.close().await;
     });

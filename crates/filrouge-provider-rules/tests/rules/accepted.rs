@@ -5,7 +5,9 @@ use serde_json::{Value, json};
 
 use crate::openai_chat::call;
 
+/// The first bytes of a PNG file, in base64.
 const PNG: &str = "iVBORw0KGgo=";
+/// The first bytes of a PDF file, in base64.
 const PDF: &str = "JVBERi0xLjcK";
 
 /// Histories that both the rules and the SDKs' request types accept.
@@ -16,7 +18,8 @@ pub(crate) fn histories() -> Vec<(Provider, Value)> {
     all
 }
 
-/// Histories that together have every shape the rules accept, except easy assistant messages with parts.
+/// Histories that together have every shape the rules accept, except easy assistant messages with parts. Those named
+/// `…_work` are exchanges with tool calls, those named `…_parts` have every kind of content part.
 pub(crate) fn short_histories() -> Vec<(Provider, Value)> {
     vec![
         (Provider::OpenaiChat, chat_work()),
@@ -33,18 +36,18 @@ pub(crate) fn short_histories() -> Vec<(Provider, Value)> {
 #[test]
 fn realistic_histories_keep_every_rule() {
     for (provider, history) in histories() {
-        let found = check_history(provider, &history);
-        assert!(found.is_empty(), "{provider}: {found:?}");
+        let violations = check_history(provider, &history);
+        assert!(violations.is_empty(), "{provider}: {violations:?}");
     }
 }
 
 #[test]
-fn every_prefix_that_ends_between_turns_keeps_every_rule() {
+fn every_prefix_without_an_open_call_keeps_every_rule() {
     let history = long_chat(3);
     for length in [0, 2, 5, 6, 9] {
-        let beginning = json!(history.as_array().unwrap()[..length]);
-        let found = check_history(Provider::OpenaiChat, &beginning);
-        assert!(found.is_empty(), "{length}: {found:?}");
+        let prefix = json!(history.as_array().unwrap()[..length]);
+        let violations = check_history(Provider::OpenaiChat, &prefix);
+        assert!(violations.is_empty(), "{length}: {violations:?}");
     }
     for provider in Provider::ALL {
         assert!(check_history(provider, &json!([])).is_empty(), "{provider}");
@@ -53,6 +56,7 @@ fn every_prefix_that_ends_between_turns_keeps_every_rule() {
 
 #[test]
 fn easy_assistant_messages_may_contain_output_text() {
+    // The SDK's `EasyInputMessage`: a message without type, id and status.
     let history = json!([
         {"role": "user", "content": "Which licence?"},
         {"role": "assistant", "content": [{"type": "output_text", "text": "Apache-2.0."}]},
@@ -70,13 +74,13 @@ fn whitespace_at_the_end_of_an_earlier_assistant_message_is_accepted() {
     assert!(check_history(Provider::Anthropic, &history).is_empty());
 }
 
-/// A history with two calls at once, a failed call, ids that are reused after their answer, and a refusal.
+/// Two calls at once, a failed call, a call id that is used again after its answer, and refusals.
 fn chat_work() -> Value {
     json!([
         {"role": "system", "content": "You help with this repository."},
         {"role": "developer", "content": [{"type": "text", "text": "Be brief."}]},
         {"role": "user", "content": "List the crates.", "name": "ann"},
-        {"role": "assistant", "content": "I look.", "tool_calls": [
+        {"role": "assistant", "content": "Let me list them.", "tool_calls": [
             call("call_1", "list_files", "{\"path\":\"crates\"}"), call("call_2", "read-file", "{}")]},
         {"role": "tool", "tool_call_id": "call_2", "content": [{"type": "text", "text": "[workspace]"}]},
         {"role": "tool", "tool_call_id": "call_1", "content": ""},
@@ -101,7 +105,7 @@ fn chat_parts() -> Value {
     ]}])
 }
 
-/// A history of many turns with one call each.
+/// A history of many turns. Each but the first has one call.
 fn long_chat(turns: usize) -> Value {
     let mut messages = Vec::new();
     for turn in 0..turns {
@@ -160,7 +164,7 @@ fn anthropic_work() -> Value {
         {"role": "assistant", "content": [
             {"type": "thinking", "thinking": "", "signature": "EqQBCkYI"},
             {"type": "redacted_thinking", "data": "EmwKAhgB"},
-            {"type": "text", "text": "I look.\n"},
+            {"type": "text", "text": "Let me list them.\n"},
             {"type": "tool_use", "id": "toolu_1", "name": "list_files", "input": {"path": "crates"}},
             {"type": "tool_use", "id": "toolu_2", "name": "read-file", "input": {}},
             {"type": "tool_use", "id": "toolu_3", "name": "read-file", "input": {}}]},
@@ -211,7 +215,7 @@ fn gemini_work() -> Value {
         {"role": "user", "parts": [{"text": "List the crates."}]},
         {"role": "model", "parts": [
             {"text": "First the files.", "thought": true},
-            {"text": "I look."},
+            {"text": "Let me list them."},
             {"functionCall": {"name": "list_files", "args": {"path": "crates"}, "id": "a"}, "thoughtSignature": "CsAB"},
             {"functionCall": {"name": "mcp:read.file-2"}}]},
         {"role": "user", "parts": [
@@ -230,7 +234,7 @@ fn gemini_parts() -> Value {
             {"fileData": {"fileUri": "https://example.com/v1beta/files/abc"}},
             {"fileData": {"fileUri": "gs://bucket/a.mp4", "mimeType": "video/mp4"}},
             {"text": "What are these?"}]},
-        {"role": "model", "parts": [{"functionCall": {"name": "look", "args": {}}, "thoughtSignature": "skip_thought_signature_validator"}]},
-        {"role": "user", "parts": [{"functionResponse": {"name": "look", "response": {"output": []}}}]},
+        {"role": "model", "parts": [{"functionCall": {"name": "search", "args": {}}, "thoughtSignature": "skip_thought_signature_validator"}]},
+        {"role": "user", "parts": [{"functionResponse": {"name": "search", "response": {"output": []}}}]},
     ])
 }

@@ -1,3 +1,5 @@
+//! Histories for Anthropic, each of which breaks a rule.
+
 use serde_json::{Value, json};
 
 use crate::{Rejected, breaks};
@@ -26,7 +28,7 @@ fn thinking() -> Value {
     json!({"type": "thinking", "thinking": "hm", "signature": "EqQB"})
 }
 
-/// A complete exchange around one call.
+/// A question, the assistant's call, and its result.
 fn exchange(call: Value, result: Value) -> Value {
     json!([
         user(json!("x")),
@@ -193,7 +195,7 @@ fn turns() -> Vec<Rejected> {
 }
 
 fn tools() -> Vec<Rejected> {
-    let named = |id: &str, name: &str| {
+    let exchange_of = |id: &str, name: &str| {
         exchange(
             json!({"type": "tool_use", "id": id, "name": name, "input": {}}),
             result(id),
@@ -204,9 +206,13 @@ fn tools() -> Vec<Rejected> {
         breaks(
             "tool-use-id",
             "messages[1].content[0].id",
-            named("call:1", "ls"),
+            exchange_of("call:1", "ls"),
         ),
-        breaks("tool-use-id", "messages[1].content[0].id", named("", "ls")),
+        breaks(
+            "tool-use-id",
+            "messages[1].content[0].id",
+            exchange_of("", "ls"),
+        ),
         breaks(
             "tool-use-id-reused",
             "messages[1].content[1].id",
@@ -229,12 +235,12 @@ fn tools() -> Vec<Rejected> {
         breaks(
             "tool-name",
             "messages[1].content[0].name",
-            named("t1", "fs.read"),
+            exchange_of("t1", "fs.read"),
         ),
         breaks(
             "tool-name",
             "messages[1].content[0].name",
-            named("t1", &"f".repeat(129)),
+            exchange_of("t1", &"f".repeat(129)),
         ),
         breaks(
             "missing-member",

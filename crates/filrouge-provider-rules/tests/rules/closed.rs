@@ -1,5 +1,5 @@
-//! Tests that every object of a history is closed: the rules and the SDKs' request types refuse an extra member and a
-//! value of a wrong type everywhere.
+//! Tests that every object of a history is closed: the rules and the SDKs' request types refuse an extra member, and a
+//! value of a wrong type, everywhere.
 
 use std::collections::BTreeSet;
 
@@ -9,24 +9,24 @@ use serde_json::{Value, json};
 use crate::{accepted, sdk::directory};
 
 /// Members whose value can be any JSON object, because the tools define it.
-const FREE: &[&str] = &["input", "args", "response"];
+const FREE_FORM: &[&str] = &["input", "args", "response"];
 
-/// JSON pointers of all values in `value`, except those inside a free object.
-fn places(value: &Value, at: &str, found: &mut Vec<String>) {
-    found.push(at.to_owned());
+/// Adds the JSON pointers of all values in `value` to `found`, except those inside a free-form object.
+fn pointers(value: &Value, pointer: &str, found: &mut Vec<String>) {
+    found.push(pointer.to_owned());
     match value {
         Value::Array(items) => {
             for (index, item) in items.iter().enumerate() {
-                places(item, &format!("{at}/{index}"), found);
+                pointers(item, &format!("{pointer}/{index}"), found);
             }
         }
         Value::Object(map) => {
             for (key, inner) in map {
-                let at = format!("{at}/{key}");
-                if FREE.contains(&key.as_str()) {
-                    found.push(at);
+                let pointer = format!("{pointer}/{key}");
+                if FREE_FORM.contains(&key.as_str()) {
+                    found.push(pointer);
                 } else {
-                    places(inner, &at, found);
+                    pointers(inner, &pointer, found);
                 }
             }
         }
@@ -34,34 +34,41 @@ fn places(value: &Value, at: &str, found: &mut Vec<String>) {
     }
 }
 
-/// Variants of the accepted histories: `change` is applied at one place of each, which is returned as a JSON pointer.
-fn changed(change: impl Fn(&str, &mut Value) -> bool) -> Vec<(Provider, Value, String)> {
+/// Variants of the accepted histories, with one changed value each, and the JSON pointer of that value. `change` gets
+/// the pointer and the value, and returns whether it changed the value.
+fn variants(change: impl Fn(&str, &mut Value) -> bool) -> Vec<(Provider, Value, String)> {
     let mut variants = Vec::new();
     for (provider, history) in accepted::short_histories() {
         let mut found = Vec::new();
-        places(&history, "", &mut found);
-        for place in found {
+        pointers(&history, "", &mut found);
+        for pointer in found {
             let mut variant = history.clone();
-            if change(&place, variant.pointer_mut(&place).unwrap()) {
-                variants.push((provider, variant, place));
+            if change(&pointer, variant.pointer_mut(&pointer).unwrap()) {
+                variants.push((provider, variant, pointer));
             }
         }
     }
     variants
 }
 
-fn surplus() -> Vec<(Provider, Value, String)> {
-    changed(|place, value| {
-        let free = FREE.iter().any(|key| place.ends_with(&format!("/{key}")));
+/// Variants in which one object has an extra member.
+fn with_extra_member() -> Vec<(Provider, Value, String)> {
+    variants(|pointer, value| {
+        let is_free_form = FREE_FORM
+            .iter()
+            .any(|key| pointer.ends_with(&format!("/{key}")));
         match value {
-            Value::Object(map) if !free => map.insert("surplus".to_owned(), json!(1)).is_none(),
+            Value::Object(map) if !is_free_form => {
+                map.insert("extra".to_owned(), json!(1)).is_none()
+            }
             _ => false,
         }
     })
 }
 
-fn mistyped() -> Vec<(Provider, Value, String)> {
-    changed(|_, value| {
+/// Variants in which one value is a fraction, which no member accepts.
+fn with_wrong_type() -> Vec<(Provider, Value, String)> {
+    variants(|_, value| {
         *value = json!(7.5);
         true
     })
@@ -69,31 +76,36 @@ fn mistyped() -> Vec<(Provider, Value, String)> {
 
 #[test]
 fn the_rules_refuse_an_extra_member_everywhere() {
-    let variants = surplus();
-    assert!(variants.len() > 100, "{}", variants.len());
-    for (provider, history, place) in variants {
-        let found = check_history(provider, &history);
-        let named = found
+    let variants = with_extra_member();
+    assert!(variants.len() > 100, "only {} variants", variants.len());
+    for (provider, history, pointer) in variants {
+        let violations = check_history(provider, &history);
+        let is_reported = violations
             .iter()
             .any(|violation| violation.rule == "unknown-member");
-        assert!(named, "{provider} {place}: {found:?}");
+        assert!(is_reported, "{provider} {pointer}: {violations:?}");
     }
 }
 
 #[test]
 fn the_rules_refuse_a_wrong_type_everywhere() {
-    let variants = mistyped();
-    assert!(variants.len() > 300, "{}", variants.len());
-    for (provider, history, place) in variants {
-        let found = check_history(provider, &history);
-        let named = found.iter().any(|violation| violation.rule == "wrong-type");
-        assert!(named, "{provider} {place}: {found:?}");
+    let variants = with_wrong_type();
+    assert!(variants.len() > 300, "only {} variants", variants.len());
+    for (provider, history, pointer) in variants {
+        let violations = check_history(provider, &history);
+        let is_reported = violations
+            .iter()
+            .any(|violation| violation.rule == "wrong-type");
+        assert!(is_reported, "{provider} {pointer}: {violations:?}");
     }
 }
 
 #[test]
 fn the_sdk_types_refuse_the_same_variants() {
-    let variants: Vec<_> = surplus().into_iter().chain(mistyped()).collect();
+    let variants: Vec<_> = with_extra_member()
+        .into_iter()
+        .chain(with_wrong_type())
+        .collect();
     let histories: Vec<_> = variants
         .iter()
         .map(|(provider, history, _)| (*provider, history.clone()))
@@ -107,5 +119,8 @@ fn the_sdk_types_refuse_the_same_variants() {
         .filter(|index| !refused.contains(index))
         .map(|index| (variants[index].0, &variants[index].2))
         .collect();
-    assert!(accepted.is_empty(), "{accepted:?}");
+    assert!(
+        accepted.is_empty(),
+        "the SDK types accept the variants at {accepted:?}"
+    );
 }

@@ -1,3 +1,5 @@
+//! Histories for Gemini, each of which breaks a rule.
+
 use serde_json::{Value, json};
 
 use crate::{Rejected, breaks};
@@ -22,6 +24,7 @@ fn response(name: &str) -> Value {
     json!({"functionResponse": {"name": name, "response": {"output": "4 files"}}})
 }
 
+/// Sets the id of a part's member `kind`: `functionCall` or `functionResponse`.
 fn with_id(mut part: Value, kind: &str, id: &str) -> Value {
     part[kind]["id"] = json!(id);
     part
@@ -35,9 +38,9 @@ pub(crate) fn rejected() -> Vec<Rejected> {
 }
 
 fn shapes() -> Vec<Rejected> {
-    let first = |part: Value| json!([user(json!([part]))]);
+    let only_part = |part: Value| json!([user(json!([part]))]);
     let inline =
-        |name: &str, data: &str| first(json!({"inlineData": {"mimeType": name, "data": data}}));
+        |name: &str, data: &str| only_part(json!({"inlineData": {"mimeType": name, "data": data}}));
     vec![
         breaks(
             "unknown-member",
@@ -47,7 +50,7 @@ fn shapes() -> Vec<Rejected> {
         breaks(
             "unknown-member",
             "contents[0].parts[0]",
-            first(json!({"text": "x", "thought_signature": "AAAA"})),
+            only_part(json!({"text": "x", "thought_signature": "AAAA"})),
         ),
         breaks("missing-member", "contents[0]", json!([{"role": "user"}])),
         breaks(
@@ -58,13 +61,13 @@ fn shapes() -> Vec<Rejected> {
         breaks(
             "missing-member",
             "contents[0].parts[0].inlineData",
-            first(json!({"inlineData": {"data": "AAAA"}})),
+            only_part(json!({"inlineData": {"data": "AAAA"}})),
         ),
         breaks("wrong-type", "contents[0].parts", json!([user(json!("x"))])),
         breaks(
             "wrong-type",
             "contents[0].parts[0].text",
-            first(json!({"text": 1})),
+            only_part(json!({"text": 1})),
         ),
         breaks(
             "wrong-type",
@@ -96,7 +99,7 @@ fn shapes() -> Vec<Rejected> {
         breaks(
             "url",
             "contents[0].parts[0].fileData.fileUri",
-            first(json!({"fileData": {"fileUri": "files/abc"}})),
+            only_part(json!({"fileData": {"fileUri": "files/abc"}})),
         ),
         breaks(
             "media-type",
@@ -176,38 +179,38 @@ fn kinds() -> Vec<Rejected> {
 }
 
 fn calls() -> Vec<Rejected> {
-    let named = |name: &str| {
+    let exchange_of = |name: &str| {
         json!([
             hello(),
             model(json!([call(name)])),
             user(json!([response(name)]))
         ])
     };
-    let called = |id: &str| with_id(call("ls"), "functionCall", id);
-    let answered = |id: &str| with_id(response("ls"), "functionResponse", id);
+    let call_with_id = |id: &str| with_id(call("ls"), "functionCall", id);
+    let response_with_id = |id: &str| with_id(response("ls"), "functionResponse", id);
     vec![
         breaks(
             "function-name",
             "contents[1].parts[0].functionCall.name",
-            named("1st"),
+            exchange_of("1st"),
         ),
         breaks(
             "function-name",
             "contents[1].parts[0].functionCall.name",
-            named("list files"),
+            exchange_of("list files"),
         ),
         breaks(
             "function-name",
             "contents[2].parts[0].functionResponse.name",
-            named(&"f".repeat(65)),
+            exchange_of(&"f".repeat(65)),
         ),
         breaks(
             "function-call-id",
             "contents[1].parts[0].functionCall.id",
             json!([
                 hello(),
-                model(json!([called("")])),
-                user(json!([answered("")]))
+                model(json!([call_with_id("")])),
+                user(json!([response_with_id("")]))
             ]),
         ),
         breaks(
@@ -215,8 +218,8 @@ fn calls() -> Vec<Rejected> {
             "contents[1].parts[1].functionCall",
             json!([
                 hello(),
-                model(json!([called("a"), called("a")])),
-                user(json!([answered("a"), answered("a")]))
+                model(json!([call_with_id("a"), call_with_id("a")])),
+                user(json!([response_with_id("a"), response_with_id("a")]))
             ]),
         ),
         breaks(
@@ -251,7 +254,7 @@ fn calls() -> Vec<Rejected> {
 
 fn responses() -> Vec<Rejected> {
     let exchange = |calls: Value, responses: Value| json!([hello(), model(calls), user(responses)]);
-    let named = "contents[2].parts[0].functionResponse";
+    let path = "contents[2].parts[0].functionResponse";
     vec![
         breaks(
             "response-count",
@@ -265,12 +268,12 @@ fn responses() -> Vec<Rejected> {
         ),
         breaks(
             "response-name",
-            named,
+            path,
             exchange(json!([call("ls")]), json!([response("cat")])),
         ),
         breaks(
             "response-name",
-            named,
+            path,
             exchange(
                 json!([call("ls"), call("cat")]),
                 json!([response("cat"), response("ls")]),
@@ -278,7 +281,7 @@ fn responses() -> Vec<Rejected> {
         ),
         breaks(
             "response-id",
-            named,
+            path,
             exchange(
                 json!([with_id(call("ls"), "functionCall", "a")]),
                 json!([response("ls")]),
@@ -286,7 +289,7 @@ fn responses() -> Vec<Rejected> {
         ),
         breaks(
             "response-id",
-            named,
+            path,
             exchange(
                 json!([call("ls")]),
                 json!([with_id(response("ls"), "functionResponse", "a")]),

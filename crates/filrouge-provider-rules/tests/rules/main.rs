@@ -15,18 +15,18 @@ use std::collections::BTreeSet;
 use filrouge_provider_rules::{Provider, check_history, rules};
 use serde_json::Value;
 
-/// The smallest history that breaks one rule.
+/// A minimal history that breaks one rule.
 struct Rejected {
     /// The rule's name.
     rule: &'static str,
-    /// The path at which the breach is reported.
+    /// The path at which the violation is reported.
     at: &'static str,
     history: Value,
-    /// Other rules that such a history necessarily breaks too.
+    /// Other rules that every history that breaks this one also breaks.
     also: &'static [&'static str],
 }
 
-/// A history that breaks `rule`, and no other, at `at`.
+/// A history that breaks `rule`, and no other, at the path `at`.
 fn breaks(rule: &'static str, at: &'static str, history: Value) -> Rejected {
     Rejected {
         rule,
@@ -52,20 +52,20 @@ fn rejected(provider: Provider) -> Vec<Rejected> {
 }
 
 #[test]
-fn every_rejected_history_breaks_its_rule_and_no_other() {
+fn every_rejected_history_breaks_the_named_rules_and_no_others() {
     for provider in Provider::ALL {
         for case in rejected(provider) {
-            let found = check_history(provider, &case.history);
+            let violations = check_history(provider, &case.history);
             let history = &case.history;
             assert!(
-                found
+                violations
                     .iter()
                     .any(|violation| violation.rule == case.rule && violation.at == case.at),
-                "{provider} {} at {}: {found:?} in {history}",
+                "{provider} {} at {}: {violations:?} in {history}",
                 case.rule,
                 case.at
             );
-            let others: Vec<_> = found
+            let others: Vec<_> = violations
                 .iter()
                 .filter(|violation| {
                     violation.rule != case.rule && !case.also.contains(&violation.rule)
@@ -78,8 +78,8 @@ fn every_rejected_history_breaks_its_rule_and_no_other() {
             );
             for rule in case.also {
                 assert!(
-                    found.iter().any(|violation| violation.rule == *rule),
-                    "{provider} {}: not also {rule}",
+                    violations.iter().any(|violation| violation.rule == *rule),
+                    "{provider} {}: {rule} is not broken",
                     case.rule
                 );
             }
@@ -117,7 +117,7 @@ fn provider_names_can_be_parsed() {
 #[test]
 fn a_violation_prints_its_place_rule_and_reason() {
     let history = serde_json::json!([{"role": "user", "content": ""}]);
-    let found = check_history(Provider::Anthropic, &history);
-    let printed: Vec<_> = found.iter().map(ToString::to_string).collect();
+    let violations = check_history(Provider::Anthropic, &history);
+    let printed: Vec<_> = violations.iter().map(ToString::to_string).collect();
     assert_eq!(printed, ["messages[0].content: content-empty: is empty"]);
 }

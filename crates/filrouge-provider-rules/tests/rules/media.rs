@@ -1,4 +1,4 @@
-//! Tests of base64 and links, with an Anthropic image as the example.
+//! Tests of the rules of base64 and links, with an image for Anthropic as the example.
 
 use filrouge_provider_rules::{Provider, check_history};
 use serde_json::{Value, json};
@@ -8,12 +8,12 @@ fn image(source: Value) -> Value {
 }
 
 fn rule_names(history: &Value) -> Vec<&'static str> {
-    let found = check_history(Provider::Anthropic, history);
-    found.iter().map(|violation| violation.rule).collect()
+    let violations = check_history(Provider::Anthropic, history);
+    violations.iter().map(|violation| violation.rule).collect()
 }
 
 #[test]
-fn base64_is_checked_to_the_last_bit() {
+fn base64_is_strict() {
     let base64 = |data: &str| {
         rule_names(&image(
             json!({"type": "base64", "media_type": "image/png", "data": data}),
@@ -32,10 +32,10 @@ fn base64_is_checked_to_the_last_bit() {
 #[test]
 fn links_are_absolute() {
     let url = |url: &str| rule_names(&image(json!({"type": "url", "url": url})));
-    for good in ["https://example.com/a.png", "http://127.0.0.1:8080/a"] {
-        assert!(url(good).is_empty(), "{good}");
+    for valid in ["https://example.com/a.png", "http://127.0.0.1:8080/a"] {
+        assert!(url(valid).is_empty(), "{valid}");
     }
-    for bad in [
+    for invalid in [
         "",
         "https://",
         "https:///a",
@@ -43,6 +43,6 @@ fn links_are_absolute() {
         "/a.png",
         "https://example.com/a b",
     ] {
-        assert_eq!(url(bad), ["url"], "{bad:?}");
+        assert_eq!(url(invalid), ["url"], "{invalid:?}");
     }
 }

@@ -1,3 +1,5 @@
+//! Histories for OpenAI Chat Completions, each of which breaks a rule.
+
 use serde_json::{Value, json};
 
 use crate::{Rejected, breaks};
@@ -6,27 +8,27 @@ pub(crate) fn call(id: &str, name: &str, arguments: &str) -> Value {
     json!({"id": id, "type": "function", "function": {"name": name, "arguments": arguments}})
 }
 
-fn calling(calls: &[Value]) -> Value {
+fn assistant_calls(calls: &[Value]) -> Value {
     json!({"role": "assistant", "content": null, "tool_calls": calls})
 }
 
-fn answer(id: &str) -> Value {
+fn tool_message(id: &str) -> Value {
     json!({"role": "tool", "tool_call_id": id, "content": "4 files"})
 }
 
-fn parts(parts: Value) -> Value {
+fn user(parts: Value) -> Value {
     json!([{"role": "user", "content": parts}])
 }
 
 pub(crate) fn rejected() -> Vec<Rejected> {
-    [shapes(), contents(), calls(), answers()]
+    [shapes(), contents(), calls(), tool_messages()]
         .into_iter()
         .flatten()
         .collect()
 }
 
 fn shapes() -> Vec<Rejected> {
-    let image = |url: &str| parts(json!([{"type": "image_url", "image_url": {"url": url}}]));
+    let image = |url: &str| user(json!([{"type": "image_url", "image_url": {"url": url}}]));
     let link = "messages[0].content[0].image_url.url";
     let audio = json!({"type": "input_audio", "input_audio": {"data": "AAAA", "format": "ogg"}});
     vec![
@@ -38,7 +40,7 @@ fn shapes() -> Vec<Rejected> {
         breaks(
             "unknown-member",
             "messages[0].content[0]",
-            parts(json!([{"type": "text", "text": "x", "index": 0}])),
+            user(json!([{"type": "text", "text": "x", "index": 0}])),
         ),
         breaks("missing-member", "messages[0]", json!([{"role": "user"}])),
         breaks("missing-member", "messages[0]", json!([{"content": "x"}])),
@@ -66,7 +68,7 @@ fn shapes() -> Vec<Rejected> {
         breaks(
             "unknown-value",
             "messages[0].content[0].type",
-            parts(json!([{"type": "input_text", "text": "x"}])),
+            user(json!([{"type": "input_text", "text": "x"}])),
         ),
         breaks(
             "unknown-value",
@@ -77,7 +79,7 @@ fn shapes() -> Vec<Rejected> {
         breaks(
             "unknown-value",
             "messages[0].content[0].input_audio.format",
-            parts(json!([audio])),
+            user(json!([audio])),
         ),
         breaks("base64", link, image("data:image/png;base64,AAA")),
         breaks("url", link, image("file:///tmp/a.png")),
@@ -85,12 +87,12 @@ fn shapes() -> Vec<Rejected> {
         breaks(
             "file-source",
             "messages[0].content[0].file",
-            parts(json!([{"type": "file", "file": {"file_data": "data:text/plain;base64,AAAA"}}])),
+            user(json!([{"type": "file", "file": {"file_data": "data:text/plain;base64,AAAA"}}])),
         ),
         breaks(
             "file-source",
             "messages[0].content[0].file",
-            parts(json!([{"type": "file", "file": {}}])),
+            user(json!([{"type": "file", "file": {}}])),
         ),
         breaks(
             "participant-name",
@@ -101,46 +103,49 @@ fn shapes() -> Vec<Rejected> {
 }
 
 fn contents() -> Vec<Rejected> {
-    let assistant = |message: Value| json!([message]);
+    let only = |message: Value| json!([message]);
     vec![
         breaks(
             "content-empty",
             "messages[0].content",
             json!([{"role": "user", "content": ""}]),
         ),
-        breaks("content-empty", "messages[0].content", parts(json!([]))),
+        breaks("content-empty", "messages[0].content", user(json!([]))),
         breaks(
             "content-empty",
             "messages[0].content[0].text",
-            parts(json!([{"type": "text", "text": ""}])),
+            user(json!([{"type": "text", "text": ""}])),
         ),
         breaks(
             "content-empty",
             "messages[0].refusal",
-            assistant(json!({"role": "assistant", "refusal": ""})),
+            only(json!({"role": "assistant", "refusal": ""})),
         ),
         breaks(
             "content-missing",
             "messages[0]",
-            assistant(json!({"role": "assistant"})),
+            only(json!({"role": "assistant"})),
         ),
         breaks(
             "content-missing",
             "messages[0]",
-            assistant(json!({"role": "assistant", "content": null, "refusal": null})),
+            only(json!({"role": "assistant", "content": null, "refusal": null})),
         ),
         breaks(
             "refusal-part",
             "messages[0].content[1]",
-            assistant(json!({"role": "assistant", "content": [
+            only(json!({"role": "assistant", "content": [
             {"type": "text", "text": "x"}, {"type": "refusal", "refusal": "no"}]})),
         ),
     ]
 }
 
 fn calls() -> Vec<Rejected> {
-    let with = |id: &str, name: &str, arguments: &str| {
-        json!([calling(&[call(id, name, arguments)]), answer(id)])
+    let exchange = |id: &str, name: &str, arguments: &str| {
+        json!([
+            assistant_calls(&[call(id, name, arguments)]),
+            tool_message(id)
+        ])
     };
     let function = "messages[0].tool_calls[0].function";
     let name = "messages[0].tool_calls[0].function.name";
@@ -150,9 +155,9 @@ fn calls() -> Vec<Rejected> {
             "missing-member",
             function,
             json!([
-                calling(&[json!({
+                assistant_calls(&[json!({
             "id": "c1", "type": "function", "function": {"name": "ls"}})]),
-                answer("c1")
+                tool_message("c1")
             ]),
         ),
         breaks(
@@ -163,73 +168,81 @@ fn calls() -> Vec<Rejected> {
         breaks(
             "call-id",
             "messages[0].tool_calls[0].id",
-            with("", "ls", "{}"),
+            exchange("", "ls", "{}"),
         ),
         breaks(
             "call-id",
             "messages[0].tool_calls[0].id",
-            with(&"c".repeat(41), "ls", "{}"),
+            exchange(&"c".repeat(41), "ls", "{}"),
         ),
         breaks(
             "call-id-reused",
             "messages[0].tool_calls[1].id",
             json!([
-                calling(&[call("c1", "ls", "{}"), call("c1", "ls", "{}")]),
-                answer("c1")
+                assistant_calls(&[call("c1", "ls", "{}"), call("c1", "ls", "{}")]),
+                tool_message("c1")
             ]),
         ),
         breaks(
             "call-id-reused",
             "messages[1].tool_calls[0].id",
             json!([
-                calling(&[call("c1", "ls", "{}")]),
-                calling(&[call("c1", "ls", "{}")]),
-                answer("c1")
+                assistant_calls(&[call("c1", "ls", "{}")]),
+                assistant_calls(&[call("c1", "ls", "{}")]),
+                tool_message("c1")
             ]),
         )
         .also(&["call-unanswered"]),
-        breaks("function-name", name, with("c1", "", "{}")),
-        breaks("function-name", name, with("c1", "fs.read", "{}")),
-        breaks("function-name", name, with("c1", &"f".repeat(65), "{}")),
-        breaks("arguments", arguments, with("c1", "ls", "")),
-        breaks("arguments", arguments, with("c1", "ls", "[1]")),
-        breaks("arguments", arguments, with("c1", "ls", "{\"path\":")),
+        breaks("function-name", name, exchange("c1", "", "{}")),
+        breaks("function-name", name, exchange("c1", "fs.read", "{}")),
+        breaks("function-name", name, exchange("c1", &"f".repeat(65), "{}")),
+        breaks("arguments", arguments, exchange("c1", "ls", "")),
+        breaks("arguments", arguments, exchange("c1", "ls", "[1]")),
+        breaks("arguments", arguments, exchange("c1", "ls", "{\"path\":")),
     ]
 }
 
-fn answers() -> Vec<Rejected> {
-    let one = || calling(&[call("c1", "ls", "{}")]);
+fn tool_messages() -> Vec<Rejected> {
+    let one_call = || assistant_calls(&[call("c1", "ls", "{}")]);
     vec![
-        breaks("call-unanswered", "messages[0].tool_calls", json!([one()])),
         breaks(
             "call-unanswered",
             "messages[0].tool_calls",
-            json!([one(), {"role": "user", "content": "go on"}]),
+            json!([one_call()]),
+        ),
+        breaks(
+            "call-unanswered",
+            "messages[0].tool_calls",
+            json!([one_call(), {"role": "user", "content": "go on"}]),
         ),
         breaks(
             "call-unanswered",
             "messages[0].tool_calls",
             json!([
-                calling(&[call("c1", "ls", "{}"), call("c2", "ls", "{}")]),
-                answer("c1")
+                assistant_calls(&[call("c1", "ls", "{}"), call("c2", "ls", "{}")]),
+                tool_message("c1")
             ]),
         ),
         breaks(
             "call-answered-twice",
             "messages[2]",
-            json!([one(), answer("c1"), answer("c1")]),
+            json!([one_call(), tool_message("c1"), tool_message("c1")]),
         ),
-        breaks("tool-message-stray", "messages[0]", json!([answer("c1")])),
+        breaks(
+            "tool-message-stray",
+            "messages[0]",
+            json!([tool_message("c1")]),
+        ),
         breaks(
             "tool-message-stray",
             "messages[3]",
             json!([
-            one(), answer("c1"), {"role": "user", "content": "x"}, answer("c1")]),
+            one_call(), tool_message("c1"), {"role": "user", "content": "x"}, tool_message("c1")]),
         ),
         breaks(
             "tool-call-id-unknown",
             "messages[2]",
-            json!([one(), answer("c1"), answer("c2")]),
+            json!([one_call(), tool_message("c1"), tool_message("c2")]),
         ),
     ]
 }

@@ -1,3 +1,5 @@
+//! Histories for OpenAI Responses, each of which breaks a rule.
+
 use serde_json::{Value, json};
 
 use crate::{Rejected, breaks};
@@ -172,13 +174,13 @@ fn messages() -> Vec<Rejected> {
 }
 
 fn calls() -> Vec<Rejected> {
-    let with = |id: &str, name: &str, arguments: &str| json!([{"type": "function_call", "call_id": id, "name": name, "arguments": arguments}, output(id)]);
+    let exchange = |id: &str, name: &str, arguments: &str| json!([{"type": "function_call", "call_id": id, "name": name, "arguments": arguments}, output(id)]);
     vec![
-        breaks("call-id", "input[0].call_id", with("", "ls", "{}")),
+        breaks("call-id", "input[0].call_id", exchange("", "ls", "{}")),
         breaks(
             "call-id",
             "input[0].call_id",
-            with(&"c".repeat(65), "ls", "{}"),
+            exchange(&"c".repeat(65), "ls", "{}"),
         ),
         breaks(
             "call-id-reused",
@@ -188,15 +190,23 @@ fn calls() -> Vec<Rejected> {
         breaks(
             "function-name",
             "input[0].name",
-            with("c1", "fs.read", "{}"),
+            exchange("c1", "fs.read", "{}"),
         ),
         breaks(
             "function-name",
             "input[0].name",
-            with("c1", &"f".repeat(65), "{}"),
+            exchange("c1", &"f".repeat(65), "{}"),
         ),
-        breaks("arguments", "input[0].arguments", with("c1", "ls", "null")),
-        breaks("arguments", "input[0].arguments", with("c1", "ls", "ls -l")),
+        breaks(
+            "arguments",
+            "input[0].arguments",
+            exchange("c1", "ls", "null"),
+        ),
+        breaks(
+            "arguments",
+            "input[0].arguments",
+            exchange("c1", "ls", "ls -l"),
+        ),
         breaks("call-unanswered", "input[0]", json!([call("c1")])),
         breaks(
             "call-unanswered",

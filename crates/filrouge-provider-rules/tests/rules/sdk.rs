@@ -1,4 +1,4 @@
-//! Tests with the real SDK types: the first run downloads the SDKs.
+//! Tests with the real SDK types. The first run downloads the SDKs.
 
 use std::path::{Path, PathBuf};
 
@@ -8,6 +8,7 @@ use serde_json::{Value, json};
 
 use crate::accepted;
 
+/// The directory that keeps the downloaded SDKs.
 pub(crate) fn directory() -> PathBuf {
     Path::new(env!("CARGO_TARGET_TMPDIR")).join("provider-sdks")
 }
@@ -27,19 +28,25 @@ fn the_sdk_types_refuse_extra_members_wrong_types_and_missing_members() {
         .collect();
     let violations = check(&directory(), &histories).unwrap();
     for (index, (provider, history, at)) in cases.iter().enumerate() {
-        let here: Vec<_> = violations
+        let reported: Vec<_> = violations
             .iter()
             .filter(|violation| violation.history == index)
             .collect();
         assert!(
-            here.iter().any(|violation| violation.what.starts_with(at)),
-            "{provider} {at}: {here:?} in {history}"
+            reported
+                .iter()
+                .any(|violation| violation.what.starts_with(at)),
+            "{provider} {at}: {reported:?} in {history}"
         );
-        assert!(here.iter().all(|violation| violation.provider == *provider));
+        assert!(
+            reported
+                .iter()
+                .all(|violation| violation.provider == *provider)
+        );
     }
 }
 
-/// Histories with one breach, as (provider, history, path of the breach).
+/// Histories with one fault each, as (provider, history, path of the fault).
 fn refused() -> Vec<(Provider, Value, &'static str)> {
     let tool = |function: Value| json!([{"role": "assistant", "tool_calls": [{"id": "c", "type": "function", "function": function}]}]);
     let result = |block: Value| json!([{"role": "user", "content": [{"type": "tool_result", "tool_use_id": "t", "content": [block]}]}]);
@@ -118,7 +125,7 @@ fn refused() -> Vec<(Provider, Value, &'static str)> {
 }
 
 #[test]
-fn several_thousand_histories_fit_in_one_run() {
+fn one_run_can_check_several_thousand_histories() {
     let history = json!([{"role": "user", "content": "x"}]);
     let mut histories = vec![(Provider::OpenaiChat, history); 5_000];
     histories.push((Provider::Anthropic, json!([{"role": "user"}])));

@@ -1,3 +1,5 @@
+//! The contract suite of hot stores on a single Redis server.
+
 use std::sync::Arc;
 use std::time::Duration;
 

@@ -1,3 +1,5 @@
+//! The contract suite of hot stores on a Redis cluster.
+
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, LazyLock};
 use std::time::Duration;
@@ -7,8 +9,8 @@ use filrouge_store::hot::HotBounds;
 use filrouge_store::hot::suite::HotFixture;
 use filrouge_testbed::RedisCluster;
 
-/// Each store has its own prefix in one cluster. Statics are not dropped: the cluster's watchdog ends it with the
-/// process.
+/// All stores share one cluster, each with its own prefix. Statics are not dropped: a watchdog ends the cluster with
+/// this process.
 async fn make(bounds: HotBounds) -> HotFixture {
     static CLUSTER: LazyLock<RedisCluster> = LazyLock::new(RedisCluster::start);
     static STORE_COUNT: AtomicU64 = AtomicU64::new(0);

@@ -1,14 +1,14 @@
-//! Values that no hot store wrote, and scripts that Redis has dropped.
+//! Values in Redis that no hot store wrote, and scripts that Redis has dropped from its cache.
 
 use filrouge_store::hot::HotStore;
 use filrouge_store::hot::suite::fixture::key;
 use filrouge_store::hot::suite::story::TestHistory;
 use filrouge_testbed::Redis;
 
-use crate::{get, hot_with_long_timeout, put, unavailable};
+use crate::{assert_unavailable, get, hot_with_long_timeout, put};
 
 /// Commands that damage a key; `KEY` is replaced with its name.
-const SPOILED: [&[&str]; 6] = [
+const DAMAGE: [&[&str]; 6] = [
     &["SET", "KEY", "text"],
     &["HSET", "KEY", "x", "y"],
     &["ZADD", "KEY", "0", "zz"],
@@ -17,7 +17,8 @@ const SPOILED: [&[&str]; 6] = [
     &["RPUSH", "KEY", "x"],
 ];
 
-fn spoil(redis: &Redis, name: &str, command: &[&str]) {
+/// Replaces a key by the result of a command of [`DAMAGE`].
+fn damage(redis: &Redis, name: &str, command: &[&str]) {
     redis.cli(&["DEL", name]);
     let command: Vec<_> = command
         .iter()
@@ -31,29 +32,30 @@ async fn an_unreadable_copy_is_dropped_and_rebuilt() {
     let redis = Redis::start();
     let hot = hot_with_long_timeout(&redis.socket_url());
     let name = format!("filrouge:{{{}}}:r", key("s"));
-    let mut story = TestHistory::new();
-    let first = story.put(1, "a");
-    for (n, command) in SPOILED.iter().enumerate() {
+    let mut history = TestHistory::new();
+    let first = history.put(1, "a");
+    for (n, command) in DAMAGE.iter().enumerate() {
         let before = hot.counts().damaged;
-        spoil(&redis, &name, command);
+        damage(&redis, &name, command);
         let read = hot.recent(&key("s"), 5).await;
+        // The fourth value reads as the mark of a forgotten copy.
         if n != 3 {
-            unavailable(read);
+            assert_unavailable(read);
             assert_eq!(hot.counts().damaged, before + 1, "{command:?}");
         }
         assert_eq!(hot.recent(&key("s"), 5).await.unwrap(), None);
         // Each write must handle the damaged copy, too.
-        spoil(&redis, &name, command);
-        hot.fill(&key("s"), story.fill(5)).await.unwrap();
+        damage(&redis, &name, command);
+        hot.fill(&key("s"), history.fill(5)).await.unwrap();
         assert_eq!(
             hot.recent(&key("s"), 5).await.unwrap(),
-            story.recent(5),
+            history.recent(5),
             "{command:?}"
         );
-        spoil(&redis, &name, command);
+        damage(&redis, &name, command);
         hot.advance(vec![(key("s"), first.clone())]).await.unwrap();
         assert_eq!(hot.recent(&key("s"), 5).await.unwrap(), None, "{command:?}");
-        spoil(&redis, &name, command);
+        damage(&redis, &name, command);
         hot.forget_recent(&key("s"), 1).await.unwrap();
         assert_eq!(hot.recent(&key("s"), 5).await.unwrap(), None);
     }
@@ -61,14 +63,14 @@ async fn an_unreadable_copy_is_dropped_and_rebuilt() {
     redis.cli(&["DEL", &name]);
     hot.advance(vec![(key("s"), first)]).await.unwrap();
     redis.cli(&["ZADD", &name, "0", "tx"]);
-    unavailable(hot.recent(&key("s"), 5).await);
+    assert_unavailable(hot.recent(&key("s"), 5).await);
     assert_eq!(hot.recent(&key("s"), 5).await.unwrap(), None);
     hot.fill(&key("s"), TestHistory::new().fill(5))
         .await
         .unwrap();
     assert_eq!(hot.recent(&key("s"), 5).await.unwrap(), None);
-    hot.fill(&key("s"), story.fill(5)).await.unwrap();
-    assert_eq!(hot.recent(&key("s"), 5).await.unwrap(), story.recent(5));
+    hot.fill(&key("s"), history.fill(5)).await.unwrap();
+    assert_eq!(hot.recent(&key("s"), 5).await.unwrap(), history.recent(5));
     assert_eq!(hot.failure(), None);
 }
 
@@ -77,15 +79,15 @@ async fn an_unreadable_session_is_neither_read_nor_written() {
     let redis = Redis::start();
     let hot = hot_with_long_timeout(&redis.socket_url());
     let name = format!("filrouge:{{{}}}:e", key("s"));
-    for command in [SPOILED[0], SPOILED[1], SPOILED[2]] {
+    for command in [DAMAGE[0], DAMAGE[1], DAMAGE[2]] {
         let before = hot.counts().damaged;
-        spoil(&redis, &name, command);
+        damage(&redis, &name, command);
         let found = redis.cli(&["DUMP", &name]);
-        unavailable(hot.load(&key("s")).await);
-        unavailable(put(&hot, "s", None, "v").await);
+        assert_unavailable(hot.load(&key("s")).await);
+        assert_unavailable(put(&hot, "s", None, "v").await);
         assert!(hot.counts().damaged >= before + 2);
         assert_eq!(redis.cli(&["DUMP", &name]), found);
-        // It can still be deleted.
+        // The session can still be deleted.
         assert!(hot.forget(&key("s"), None).await.unwrap());
         assert!(put(&hot, "s", None, "v").await.unwrap().is_some());
     }
@@ -99,8 +101,8 @@ async fn an_unreadable_session_is_neither_read_nor_written() {
         "7:3:00000000000000ff:1",
     ] {
         redis.cli(&["HSET", &name, "e", edition]);
-        unavailable(hot.edition(&key("s")).await);
-        unavailable(hot.load(&key("s")).await);
+        assert_unavailable(hot.edition(&key("s")).await);
+        assert_unavailable(hot.load(&key("s")).await);
     }
     redis.cli(&["HSET", &name, "e", "7:3:00000000000000ff"]);
     let edition = hot.edition(&key("s")).await.unwrap().unwrap();
@@ -114,14 +116,14 @@ async fn scripts_that_redis_has_dropped_still_run() {
     let redis = Redis::start();
     let hot = hot_with_long_timeout(&redis.socket_url());
     let names = ["a", "b", "c"];
-    let mut stories = names.map(|_| TestHistory::new());
+    let mut histories = names.map(|_| TestHistory::new());
     let mut last = None;
     for n in 1..=3 {
         redis.cli(&["SCRIPT", "FLUSH"]);
         let mut updates = Vec::new();
         for m in 0..4 {
-            for (name, story) in names.iter().zip(&mut stories) {
-                updates.push((key(name), story.put(10 * n + m, "r")));
+            for (name, history) in names.iter().zip(&mut histories) {
+                updates.push((key(name), history.put(10 * n + m, "r")));
             }
         }
         hot.advance(updates).await.unwrap();
@@ -129,9 +131,9 @@ async fn scripts_that_redis_has_dropped_still_run() {
         last = put(&hot, "s", last, "v").await.unwrap();
         assert!(last.is_some());
     }
-    for (name, story) in names.iter().zip(&stories) {
+    for (name, history) in names.iter().zip(&histories) {
         let found = hot.recent(&key(name), 20).await.unwrap();
-        assert_eq!(found, story.recent(20));
+        assert_eq!(found, history.recent(20));
     }
     assert_eq!(get(&hot, "s").await.unwrap().unwrap().0.version, 3);
 }

@@ -1,4 +1,4 @@
-//! Faults: Redis does not answer.
+//! Redis does not answer, or does not accept writes.
 
 use std::time::{Duration, Instant};
 
@@ -8,7 +8,7 @@ use filrouge_store::hot::suite::fixture::key;
 use filrouge_store::hot::suite::story::TestHistory;
 use filrouge_testbed::{Cut, Loss, Redis, RedisCluster};
 
-use crate::{get, hot, hot_with_long_timeout, put, unavailable, until};
+use crate::{assert_unavailable, get, hot, hot_with_long_timeout, put, until};
 
 #[tokio::test]
 async fn a_missing_redis_does_not_prevent_the_start() {
@@ -16,24 +16,24 @@ async fn a_missing_redis_does_not_prevent_the_start() {
     redis.kill();
     let hot = hot(&redis.url());
     assert_eq!(hot.failure(), None);
-    let mut story = TestHistory::new();
-    let update = story.put(1, "r");
-    unavailable(hot.edition(&key("s")).await);
+    let mut history = TestHistory::new();
+    let update = history.put(1, "r");
+    assert_unavailable(hot.edition(&key("s")).await);
     assert!(hot.failure().is_some());
     // From now on no request is sent: all of them fail at once.
     let before = hot.counts();
-    unavailable(hot.load(&key("s")).await);
-    unavailable(put(&hot, "s", None, "v").await);
-    unavailable(hot.forget(&key("s"), None).await);
-    unavailable(hot.recent(&key("s"), 1).await);
-    unavailable(hot.advance(vec![(key("s"), update)]).await);
-    unavailable(hot.fill(&key("s"), story.fill(1)).await);
-    unavailable(hot.forget_recent(&key("s"), 1).await);
+    assert_unavailable(hot.load(&key("s")).await);
+    assert_unavailable(put(&hot, "s", None, "v").await);
+    assert_unavailable(hot.forget(&key("s"), None).await);
+    assert_unavailable(hot.recent(&key("s"), 1).await);
+    assert_unavailable(hot.advance(vec![(key("s"), update)]).await);
+    assert_unavailable(hot.fill(&key("s"), history.fill(1)).await);
+    assert_unavailable(hot.forget_recent(&key("s"), 1).await);
     assert_eq!(hot.health().await.unavailable, hot.failure());
     let after = hot.counts();
     assert_eq!((after.skipped - before.skipped, after.unanswered), (8, 1));
     redis.restart();
-    until("it is used again", async || {
+    until("Redis is used again", async || {
         hot.edition(&key("s")).await.is_ok()
     })
     .await;
@@ -46,7 +46,7 @@ async fn a_missing_redis_does_not_prevent_the_start() {
 
 /// While Redis is paused for 5 s, each call fails, and only one per second sends a request.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_paused_redis_costs_one_timeout_a_second() {
+async fn a_paused_redis_causes_one_timeout_per_second() {
     let redis = Redis::start();
     let hot = hot(&redis.url());
     let first = put(&hot, "s", None, "v").await.unwrap();
@@ -54,7 +54,7 @@ async fn a_paused_redis_costs_one_timeout_a_second() {
     let paused = Instant::now();
     let mut failed = 0;
     while paused.elapsed() < Duration::from_secs(5) {
-        unavailable(get(&hot, "s").await);
+        assert_unavailable(get(&hot, "s").await);
         failed += 1;
         tokio::time::sleep(Duration::from_millis(2)).await;
     }
@@ -63,7 +63,7 @@ async fn a_paused_redis_costs_one_timeout_a_second() {
     assert_eq!(counts.skipped + counts.unanswered, failed);
     assert!(counts.skipped > counts.unanswered, "{counts:?}");
     redis.resume();
-    until("it is used again", async || get(&hot, "s").await.is_ok()).await;
+    until("Redis is used again", async || get(&hot, "s").await.is_ok()).await;
     assert_eq!(
         get(&hot, "s").await.unwrap(),
         Some((first.unwrap(), "v".to_owned()))
@@ -71,18 +71,18 @@ async fn a_paused_redis_costs_one_timeout_a_second() {
 }
 
 #[tokio::test]
-async fn of_many_callers_one_probes_after_the_pause() {
+async fn only_one_of_many_callers_probes_redis() {
     let redis = Redis::start();
     let hot = std::sync::Arc::new(hot(&redis.url()));
     get(&hot, "s").await.unwrap();
     redis.pause();
-    unavailable(get(&hot, "s").await);
+    assert_unavailable(get(&hot, "s").await);
     tokio::time::sleep(Duration::from_millis(1100)).await;
     let before = hot.counts();
     let callers: Vec<_> = (0..50)
         .map(|_| {
             let hot = std::sync::Arc::clone(&hot);
-            tokio::spawn(async move { unavailable(get(&hot, "s").await) })
+            tokio::spawn(async move { assert_unavailable(get(&hot, "s").await) })
         })
         .collect();
     for caller in callers {
@@ -138,16 +138,16 @@ async fn a_change_whose_answer_was_lost_is_applied_once() {
 }
 
 #[tokio::test]
-async fn loading_and_replicas_are_reported_by_code() {
+async fn a_replica_is_reported_by_its_error_code() {
     let redis = Redis::start();
     let master = Redis::start();
     redis.cli(&["REPLICAOF", "127.0.0.1", &master.tcp().port().to_string()]);
     let hot = hot(&redis.url());
-    let failure = unavailable(put(&hot, "s", None, "v").await);
+    let failure = assert_unavailable(put(&hot, "s", None, "v").await);
     assert!(failure.detail.ends_with("READONLY"), "{failure}");
     assert_eq!(hot.failure(), Some(failure.detail));
     redis.cli(&["REPLICAOF", "NO", "ONE"]);
-    until("it accepts writes", async || {
+    until("Redis accepts writes", async || {
         put(&hot, "s", None, "v").await.is_ok()
     })
     .await;
@@ -155,23 +155,23 @@ async fn loading_and_replicas_are_reported_by_code() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_killed_master_is_replaced() {
-    replaced(|cluster, master| cluster.kill(master)).await;
+    assert_master_is_replaced(|cluster, master| cluster.kill(master)).await;
 }
 
 /// A paused master keeps its connections open, and accepts new ones.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_master_that_is_silent_is_replaced() {
-    replaced(|cluster, master| cluster.pause(master)).await;
+async fn a_paused_master_is_replaced() {
+    assert_master_is_replaced(|cluster, master| cluster.pause(master)).await;
 }
 
-/// Disables a master of a cluster: its replica takes over, and every session continues.
-async fn replaced(disable: impl Fn(&RedisCluster, usize)) {
+/// Disables a master of a cluster; asserts that its replica takes over and every session continues.
+async fn assert_master_is_replaced(disable: impl Fn(&RedisCluster, usize)) {
     let cluster = RedisCluster::with_replicas();
     let hot = RedisHot::open(&Options::new(cluster.url())).expect("options");
     let mut last = Vec::new();
     for n in 0..12 {
         let name = format!("s{n}");
-        until("the cluster serves", async || {
+        until("the cluster accepts requests", async || {
             hot.edition(&key(&name)).await.is_ok()
         })
         .await;
@@ -185,17 +185,17 @@ async fn replaced(disable: impl Fn(&RedisCluster, usize)) {
     let key_count = (0..12)
         .filter(|&n| cluster.owner(cluster.slot(&key_of(n))) == victim)
         .count();
-    until("the replica has it all", async || {
+    until("the replica has all keys", async || {
         cluster.cli(victim + 3, &["DBSIZE"]) == key_count.to_string()
     })
     .await;
     disable(&cluster, victim);
-    unavailable(get(&hot, "s0").await);
-    cluster.promoted(victim + 3);
+    assert_unavailable(get(&hot, "s0").await);
+    cluster.wait_for_promotion(victim + 3);
     for (n, before) in last.iter().enumerate() {
         let name = format!("s{n}");
         let mut next = None;
-        until("it continues", async || {
+        until("the session continues", async || {
             next = put(&hot, &name, *before, "w").await.ok().flatten();
             // A change whose answer was lost may have been applied.
             next.is_some() || hot.edition(&key(&name)).await.is_ok_and(|e| e != *before)

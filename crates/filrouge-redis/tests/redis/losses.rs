@@ -1,4 +1,4 @@
-//! Redis loses data: readers detect it.
+//! Redis loses data, and readers detect it.
 
 use filrouge_store::hot::suite::fixture::key;
 use filrouge_store::hot::suite::story::TestHistory;
@@ -8,7 +8,7 @@ use filrouge_testbed::Redis;
 use crate::{get, hot_with_long_timeout, put};
 
 #[tokio::test]
-async fn after_a_restart_redis_is_empty_and_used_at_once() {
+async fn a_restarted_redis_is_empty_and_used_at_once() {
     let redis = Redis::start();
     let hot = hot_with_long_timeout(&redis.url());
     let first = put(&hot, "s", None, "v").await.unwrap();
@@ -26,15 +26,15 @@ async fn a_flushed_redis_is_empty() {
     let redis = Redis::start();
     let hot = hot_with_long_timeout(&redis.socket_url());
     let first = put(&hot, "s", None, "v").await.unwrap();
-    let mut story = TestHistory::new();
-    let update = story.put(1, "r");
+    let mut history = TestHistory::new();
+    let update = history.put(1, "r");
     hot.advance(vec![(key("s"), update)]).await.unwrap();
     redis.cli(&["FLUSHALL"]);
     assert_eq!(hot.edition(&key("s")).await.unwrap(), None);
     assert_eq!(hot.recent(&key("s"), 5).await.unwrap(), None);
     // A write that continues the lost state does not recreate it.
     assert_eq!(put(&hot, "s", first, "w").await.unwrap(), None);
-    let update = story.put(2, "r");
+    let update = history.put(2, "r");
     hot.advance(vec![(key("s"), update)]).await.unwrap();
     assert_eq!(hot.recent(&key("s"), 5).await.unwrap(), None);
 }
@@ -44,12 +44,12 @@ async fn an_older_dump_has_an_older_edition_and_an_older_link() {
     let redis = Redis::start();
     let hot = hot_with_long_timeout(&redis.url());
     let first = put(&hot, "s", None, "old").await.unwrap();
-    let mut story = TestHistory::new();
-    let update = story.put(1, "secret");
+    let mut history = TestHistory::new();
+    let update = history.put(1, "secret");
     hot.advance(vec![(key("s"), update)]).await.unwrap();
-    let (dump, dumped_story) = (redis.save(), story.clone());
+    let (dump, dumped_history) = (redis.save(), history.clone());
     let second = put(&hot, "s", first, "new").await.unwrap();
-    let update = story.remove(&[1]);
+    let update = history.remove(&[1]);
     hot.advance(vec![(key("s"), update)]).await.unwrap();
     redis.start_from(&dump);
 
@@ -60,18 +60,18 @@ async fn an_older_dump_has_an_older_edition_and_an_older_link() {
     assert_eq!(put(&hot, "s", Some(second), "newer").await.unwrap(), None);
     assert_eq!(
         hot.recent(&key("s"), 5).await.unwrap(),
-        dumped_story.recent(5)
+        dumped_history.recent(5)
     );
-    assert_ne!(dumped_story.as_of, story.as_of);
-    // The next write detects it.
-    let update = story.put(2, "r");
+    assert_ne!(dumped_history.as_of, history.as_of);
+    // The next write detects the older copy.
+    let update = history.put(2, "r");
     hot.advance(vec![(key("s"), update)]).await.unwrap();
     assert_eq!(hot.recent(&key("s"), 5).await.unwrap(), None);
 }
 
-/// After restoring an older dump, another store reaches the lost version's number: that is a different edition.
+/// After an older dump was restored, another server reaches the number of the lost version; its edition differs.
 #[tokio::test]
-async fn a_fork_has_its_own_editions() {
+async fn a_fork_has_different_editions() {
     let redis = Redis::start();
     let (hot, other) = (
         hot_with_long_timeout(&redis.url()),

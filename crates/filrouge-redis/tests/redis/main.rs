@@ -1,12 +1,12 @@
-//! The hot store on real Redis servers and clusters, with every fault that is known to happen.
+//! The hot store on real Redis servers and clusters: the contract suite, and all known faults.
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
 mod contract;
 mod contract_cluster;
 mod damaged;
 mod faults;
-mod full;
 mod losses;
+mod out_of_memory;
 mod slots;
 mod stored_keys;
 mod urls;
@@ -22,7 +22,7 @@ fn hot(url: &str) -> RedisHot {
     RedisHot::open(&Options::new(url)).expect("options")
 }
 
-/// A store with a long timeout: for tests that are not about timeouts.
+/// A hot store with a long timeout, for tests that are not about timeouts.
 fn hot_with_long_timeout(url: &str) -> RedisHot {
     let options = Options {
         timeout: Duration::from_secs(20),
@@ -31,17 +31,21 @@ fn hot_with_long_timeout(url: &str) -> RedisHot {
     RedisHot::open(&options).expect("options")
 }
 
-fn unavailable<T: std::fmt::Debug>(result: Result<T, Failure>) -> Failure {
+/// Asserts that a call failed because Redis is unavailable; returns the failure.
+fn assert_unavailable<T: std::fmt::Debug>(result: Result<T, Failure>) -> Failure {
     let failure = result.expect_err("a failure");
     assert_eq!(failure.code, ErrorCode::HotUnavailable, "{failure:?}");
     failure
 }
 
 /// Waits until a condition is true, for at most 60 s.
-async fn until(what: &str, mut holds: impl AsyncFnMut() -> bool) {
+async fn until(what: &str, mut condition: impl AsyncFnMut() -> bool) {
     let begun = Instant::now();
-    while !holds().await {
-        assert!(begun.elapsed() < Duration::from_secs(60), "{what}: never");
+    while !condition().await {
+        assert!(
+            begun.elapsed() < Duration::from_secs(60),
+            "timed out waiting until {what}"
+        );
         tokio::time::sleep(Duration::from_millis(20)).await;
     }
 }

@@ -1,4 +1,4 @@
-//! Slots of a cluster move while sessions are written.
+//! Slots of a cluster are moved while sessions are written.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -10,28 +10,28 @@ use filrouge_testbed::RedisCluster;
 
 use crate::{get, hot_with_long_timeout, put};
 
-/// Uses both keys of a session between `IMPORTING` and `NODE`: before the first key is moved, between the two moves,
-/// and after the second.
+/// Uses both keys of a session between the commands `IMPORTING` and `NODE`: before the first key is moved, between the
+/// two moves, and after the second one.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn reads_and_writes_succeed_during_a_slot_move() {
     let cluster = RedisCluster::start();
     let hot = hot_with_long_timeout(&cluster.url());
-    let names = ["e", "r"].map(|which| format!("filrouge:{{{}}}:{which}", key("s")));
+    let names = ["e", "r"].map(|suffix| format!("filrouge:{{{}}}:{suffix}", key("s")));
     let slot = cluster.slot(&names[0]);
     assert_eq!(slot, cluster.slot(&names[1]));
     let from = cluster.owner(slot);
     let to = (from + 1) % 3;
     let mut last = put(&hot, "s", None, "0").await.unwrap();
-    let mut story = TestHistory::new();
+    let mut history = TestHistory::new();
     let mut turns = 0;
     let mut use_both_keys = async |last: &mut Option<_>| {
         *last = put(&hot, "s", *last, "v").await.unwrap();
         assert_eq!(get(&hot, "s").await.unwrap().map(|found| found.0), *last);
         turns += 2;
-        let updates = [story.put(turns, "r"), story.put(turns + 1, "r")];
+        let updates = [history.put(turns, "r"), history.put(turns + 1, "r")];
         let updates = updates.into_iter().map(|update| (key("s"), update));
         hot.advance(updates.collect()).await.unwrap();
-        assert_eq!(hot.recent(&key("s"), 3).await.unwrap(), story.recent(3));
+        assert_eq!(hot.recent(&key("s"), 3).await.unwrap(), history.recent(3));
     };
     use_both_keys(&mut last).await;
     cluster.begin_move(slot, to);
@@ -71,7 +71,7 @@ async fn no_commit_is_lost_or_partial_while_a_slot_moves() {
     let slot = cluster.slot(&name);
     for _ in 0..6 {
         let reached = commits.load(Ordering::Relaxed) + 5;
-        crate::until("it continues", async || {
+        crate::until("the writer continues", async || {
             commits.load(Ordering::Relaxed) > reached
         })
         .await;

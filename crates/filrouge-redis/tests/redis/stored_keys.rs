@@ -10,7 +10,13 @@ use filrouge_testbed::Redis;
 
 use crate::{get, hot_with_long_timeout, put, until};
 
-fn bounded(redis: &Redis, turns: u64, bytes: u64, ttl: Duration) -> RedisHot {
+/// The length of a member's prefix before its record: `t`, the ordinal's 20 digits, `:`.
+const MEMBER_PREFIX: usize = 22;
+
+/// By how much each record is longer than the one before it.
+const GROWTH: usize = 37;
+
+fn hot_with_bounds(redis: &Redis, turns: u64, bytes: u64, ttl: Duration) -> RedisHot {
     let options = Options {
         bounds: HotBounds { ttl, turns, bytes },
         prefix: "p".to_owned(),
@@ -21,12 +27,12 @@ fn bounded(redis: &Redis, turns: u64, bytes: u64, ttl: Duration) -> RedisHot {
 }
 
 #[tokio::test]
-async fn a_session_has_exactly_two_keys_with_its_name_as_tag() {
+async fn a_session_has_exactly_two_keys_with_one_hash_tag() {
     let redis = Redis::start();
-    let hot = bounded(&redis, 9, 1000, Duration::from_millis(600));
+    let hot = hot_with_bounds(&redis, 9, 1000, Duration::from_millis(600));
     put(&hot, "s", None, "v").await.unwrap();
-    let mut story = TestHistory::new();
-    let update = story.put(1, "r");
+    let mut history = TestHistory::new();
+    let update = history.put(1, "r");
     hot.advance(vec![(key("s"), update)]).await.unwrap();
     let names = [
         format!("p:{{{}}}:e", key("s")),
@@ -43,13 +49,13 @@ async fn a_session_has_exactly_two_keys_with_its_name_as_tag() {
         let ttl: i64 = redis.cli(&["PTTL", name]).parse().unwrap();
         assert!((1..=600).contains(&ttl), "{ttl}");
     }
-    until("Redis has dropped them", async || {
+    until("Redis has dropped the keys", async || {
         redis.cli(&["DBSIZE"]) == "0"
     })
     .await;
     assert_eq!(get(&hot, "s").await.unwrap(), None);
     assert_eq!(hot.recent(&key("s"), 9).await.unwrap(), None);
-    // No method searches for keys.
+    // No operation scans the keys.
     assert!(
         !redis
             .cli(&["INFO", "commandstats"])
@@ -57,37 +63,40 @@ async fn a_session_has_exactly_two_keys_with_its_name_as_tag() {
     );
 }
 
-/// The values stored in Redis are within the bounds after every write, not only the values that a read returns.
+/// After every write, the values stored in Redis are within the bounds, not only the values that a read returns.
 #[tokio::test]
-async fn a_copy_stays_within_its_bounds_at_every_write() {
+async fn a_copy_is_within_its_bounds_after_every_write() {
     let redis = Redis::start();
     let (turns, bytes) = (5, 3000);
-    let hot = bounded(&redis, turns, bytes, Duration::from_secs(60));
+    let hot = hot_with_bounds(&redis, turns, bytes, Duration::from_secs(60));
     let name = format!("p:{{{}}}:r", key("s"));
-    let mut story = TestHistory::new();
+    let mut history = TestHistory::new();
     for n in 1..=30 {
-        let record = "r".repeat(100 + 37 * n as usize);
-        let update = story.put(n, &record);
+        let record = "r".repeat(100 + GROWTH * n as usize);
+        let update = history.put(n, &record);
         hot.advance(vec![(key("s"), update)]).await.unwrap();
         let members = redis.cli(&["ZRANGEBYLEX", &name, "[t", "(u"]);
-        let records: Vec<_> = members.lines().map(|member| member.len() - 22).collect();
+        let records: Vec<_> = members
+            .lines()
+            .map(|member| member.len() - MEMBER_PREFIX)
+            .collect();
         assert!(records.len() as u64 <= turns && records.iter().sum::<usize>() as u64 <= bytes);
         assert!(!records.is_empty());
-        // One more turn would have exceeded the bounds.
+        // With one more turn, the copy would exceed the bounds.
         if n > turns {
-            let next = records[0] - 37;
+            let dropped = records[0] - GROWTH;
             assert!(
                 records.len() as u64 == turns
-                    || (records.iter().sum::<usize>() + next) as u64 > bytes
+                    || (records.iter().sum::<usize>() + dropped) as u64 > bytes
             );
         }
     }
-    hot.fill(&key("s"), story.fill(30)).await.unwrap();
+    hot.fill(&key("s"), history.fill(30)).await.unwrap();
     let members = redis.cli(&["ZRANGEBYLEX", &name, "[t", "(u"]);
     assert!(
         members
             .lines()
-            .map(|member| member.len() - 22)
+            .map(|member| member.len() - MEMBER_PREFIX)
             .sum::<usize>() as u64
             <= bytes
     );
@@ -101,9 +110,9 @@ async fn a_full_session_takes_little_more_than_its_records() {
     let record: String = (0..2300)
         .map(|n| char::from(b'a' + (n * 7 % 26) as u8))
         .collect();
-    let (mut story, mut updates, mut puts) = (TestHistory::new(), Vec::new(), Vec::new());
+    let (mut history, mut updates, mut puts) = (TestHistory::new(), Vec::new(), Vec::new());
     for n in 1..=500_u64 {
-        updates.push((key("s"), story.put(n, &record)));
+        updates.push((key("s"), history.put(n, &record)));
         let name = format!("turn {n}").into_bytes();
         let value = record.clone().into_bytes();
         puts.push(Field { name, value });
@@ -114,8 +123,8 @@ async fn a_full_session_takes_little_more_than_its_records() {
         puts,
     };
     hot.commit(&key("s"), None, 1, change).await.unwrap();
-    for which in ["r", "e"] {
-        let name = format!("filrouge:{{{}}}:{which}", key("s"));
+    for suffix in ["r", "e"] {
+        let name = format!("filrouge:{{{}}}:{suffix}", key("s"));
         let used = redis.cli(&["MEMORY", "USAGE", &name, "SAMPLES", "0"]);
         let used: u64 = used.parse().unwrap();
         assert!((500 * 2300..500 * 2300 * 5 / 4).contains(&used), "{used}");

@@ -5,7 +5,7 @@ use filrouge_store::hot::HotStore;
 use filrouge_testbed::Redis;
 use filrouge_types::ErrorCode;
 
-use crate::{get, hot, hot_with_long_timeout, put, unavailable};
+use crate::{assert_unavailable, get, hot, hot_with_long_timeout, put};
 
 #[test]
 fn an_invalid_url_is_refused_without_showing_its_password() {
@@ -111,7 +111,7 @@ async fn urls_with_users_and_passwords_connect() {
     let socket = hot_with_long_timeout(&format!("{socket}?db=2"));
     assert!(get(&socket, "s").await.unwrap().is_some());
     let wrong = hot(&format!("redis://alice:wrong@{tcp}"));
-    let failure = unavailable(get(&wrong, "s").await);
+    let failure = assert_unavailable(get(&wrong, "s").await);
     assert!(!failure.to_string().contains("wrong"), "{failure}");
     assert_eq!(wrong.failure(), Some(failure.detail));
 }
@@ -119,20 +119,21 @@ async fn urls_with_users_and_passwords_connect() {
 #[tokio::test]
 async fn a_cluster_without_cluster_true_is_reported() {
     let redis = Redis::with_settings(&[("cluster-enabled", "yes")]);
-    let all: Vec<String> = (0..16_384)
+    // Half of the slots, so that this server knows that it does not serve the others.
+    let slots: Vec<String> = (0..16_384)
         .filter(|slot| slot % 2 == 0)
         .map(|slot| slot.to_string())
         .collect();
     let mut command = vec!["CLUSTER", "ADDSLOTS"];
-    command.extend(all.iter().map(String::as_str));
+    command.extend(slots.iter().map(String::as_str));
     redis.cli(&command);
     redis.cli(&["CONFIG", "SET", "cluster-require-full-coverage", "no"]);
-    let failure = unavailable(get(&hot(&redis.url()), "s").await);
+    let failure = assert_unavailable(get(&hot(&redis.url()), "s").await);
     assert!(failure.detail.contains("CLUSTERDOWN"), "{failure}");
 }
 
 #[tokio::test]
-async fn tls_accepts_a_private_authority() {
+async fn tls_accepts_the_configured_authority() {
     let authority_key = rcgen::KeyPair::generate().unwrap();
     let mut authority = rcgen::CertificateParams::new(Vec::new()).unwrap();
     authority.is_ca = rcgen::IsCa::Ca(rcgen::BasicConstraints::Unconstrained);
@@ -167,7 +168,7 @@ async fn tls_accepts_a_private_authority() {
     assert!(put(&tls, "s", None, "v").await.unwrap().is_some());
     assert!(get(&tls, "s").await.unwrap().is_some());
     // No system authority has signed the certificate.
-    unavailable(
+    assert_unavailable(
         get(
             &hot_with_long_timeout(&format!("rediss://{}", redis.tcp())),
             "s",

@@ -1,3 +1,5 @@
+//! Tests of indexes that follow a source.
+
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
@@ -59,6 +61,7 @@ fn documents_of(source: &dyn Source) -> Bodies {
     all
 }
 
+/// Replaces a session of a source: its title, and the word of each message.
 fn put(source: &MemorySource, id: &str, title: u8, messages: &BTreeMap<u8, u8>) {
     let one = |(id, word): (&u8, &u8)| {
         let parts = vec![text(&format!("p{id}"), &format!("word {word}"))];
@@ -77,7 +80,8 @@ fn index_of(source: &Arc<MemorySource>) -> SourceIndex {
     SourceIndex::new(source.clone(), index, None)
 }
 
-fn now(index: &SourceIndex) -> Arc<IndexSnapshot> {
+/// A snapshot that is not older than this call.
+fn current_snapshot(index: &SourceIndex) -> Arc<IndexSnapshot> {
     index.snapshot(Duration::ZERO)
 }
 
@@ -85,22 +89,24 @@ fn update(index: &SourceIndex) -> BuildProgress {
     index.update(&mut |_| {}, &|| false).unwrap()
 }
 
+/// A change of the source, or work of the index.
 #[derive(Debug, Clone)]
 enum Change {
-    Say(u8, u8, u8),
-    Remove(u8, u8),
+    /// Sets the word of a message of a session.
+    Message(u8, u8, u8),
+    RemoveMessage(u8, u8),
     Title(u8, u8),
-    Vanish(u8),
+    RemoveSession(u8),
     Step,
     Update,
 }
 
 fn change() -> impl Strategy<Value = Change> {
     prop_oneof![
-        4 => (0u8..4, 0u8..5, 0u8..3).prop_map(|(s, m, w)| Change::Say(s, m, w)),
-        1 => (0u8..4, 0u8..5).prop_map(|(s, m)| Change::Remove(s, m)),
+        4 => (0u8..4, 0u8..5, 0u8..3).prop_map(|(s, m, w)| Change::Message(s, m, w)),
+        1 => (0u8..4, 0u8..5).prop_map(|(s, m)| Change::RemoveMessage(s, m)),
         1 => (0u8..4, 0u8..4).prop_map(|(s, t)| Change::Title(s, t)),
-        1 => (0u8..4).prop_map(Change::Vanish),
+        1 => (0u8..4).prop_map(Change::RemoveSession),
         2 => Just(Change::Step),
         1 => Just(Change::Update),
     ]
@@ -116,16 +122,16 @@ proptest! {
         let mut model: BTreeMap<u8, (u8, BTreeMap<u8, u8>)> = BTreeMap::new();
         for change in changes {
             let touched = match change {
-                Change::Say(s, m, w) => {
+                Change::Message(s, m, w) => {
                     model.entry(s).or_default().1.insert(m, w);
                     Some(s)
                 }
-                Change::Remove(s, m) => model.get_mut(&s).map(|one| one.1.remove(&m)).map(|_| s),
+                Change::RemoveMessage(s, m) => model.get_mut(&s).map(|one| one.1.remove(&m)).map(|_| s),
                 Change::Title(s, t) => {
                     model.entry(s).or_default().0 = t;
                     Some(s)
                 }
-                Change::Vanish(s) => {
+                Change::RemoveSession(s) => {
                     model.remove(&s);
                     source.sessions.lock().unwrap().remove(&*format!("s{s}"));
                     None
@@ -136,21 +142,21 @@ proptest! {
                 }
                 Change::Update => {
                     update(&index);
-                    prop_assert_eq!(now(&index).stale.len(), 0);
+                    prop_assert_eq!(current_snapshot(&index).stale.len(), 0);
                     None
                 }
             };
             if let Some((s, (title, messages))) = touched.and_then(|s| model.get_key_value(&s)) {
                 put(&source, &format!("s{s}"), *title, messages);
             }
-            let snapshot = now(&index);
+            let snapshot = current_snapshot(&index);
             prop_assert_eq!(snapshot.fresh.len() + snapshot.stale.len(), model.len());
             let all = documents_of(&*source);
             let fresh: Bodies = all.into_iter().filter(|((id, _), _)| snapshot.fresh.contains_key(&**id)).collect();
             prop_assert_eq!(indexed_documents(&**index.index(), &snapshot), fresh);
         }
         update(&index);
-        prop_assert_eq!(indexed_documents(&**index.index(), &now(&index)), documents_of(&*source));
+        prop_assert_eq!(indexed_documents(&**index.index(), &current_snapshot(&index)), documents_of(&*source));
         prop_assert_eq!(index.index().sessions(&index_scope()).unwrap().len(), model.len());
         prop_assert_eq!(index.errors(), 0);
     }
@@ -162,13 +168,13 @@ fn a_recent_snapshot_is_reused() {
     put(&source, "a", 1, &BTreeMap::from([(1, 1)]));
     let index = index_of(&source);
     update(&index);
-    let snapshot = now(&index);
+    let snapshot = current_snapshot(&index);
     put(&source, "a", 2, &BTreeMap::from([(1, 2)]));
-    let again = index.snapshot(Duration::from_secs(3600));
-    assert!(Arc::ptr_eq(&snapshot, &again));
-    let anew = now(&index);
-    assert_eq!((anew.fresh.len(), anew.pending), (0, 1));
-    assert!(anew.as_of >= snapshot.as_of);
+    let reused = index.snapshot(Duration::from_secs(3600));
+    assert!(Arc::ptr_eq(&snapshot, &reused));
+    let newer = current_snapshot(&index);
+    assert_eq!((newer.fresh.len(), newer.pending), (0, 1));
+    assert!(newer.as_of >= snapshot.as_of);
     assert!(index.last_used().is_some());
 }
 
@@ -191,7 +197,7 @@ fn an_incomplete_session_is_never_fresh_and_not_read_again() {
     for _ in 0..2 {
         update(&index);
         assert_eq!(index.step(&|| false).unwrap(), StepOutcome::Idle);
-        let snapshot = now(&index);
+        let snapshot = current_snapshot(&index);
         assert!(snapshot.fresh.contains_key("whole") && snapshot.fresh.len() == 1);
         assert_eq!((snapshot.stale.len(), snapshot.pending), (2, 0));
     }
@@ -199,7 +205,7 @@ fn an_incomplete_session_is_never_fresh_and_not_read_again() {
     // Once the session is complete it is indexed.
     source.put(header("torn", 1), conversation(Vec::new()));
     update(&index);
-    assert!(now(&index).fresh.contains_key("torn"));
+    assert!(current_snapshot(&index).fresh.contains_key("torn"));
 }
 
 #[test]
@@ -211,7 +217,7 @@ fn a_session_without_a_fingerprint_is_not_indexed() {
     put(&source, "a", 1, &BTreeMap::from([(1, 1)]));
     let index = index_of(&source);
     update(&index);
-    let snapshot = now(&index);
+    let snapshot = current_snapshot(&index);
     assert_eq!(
         (snapshot.fresh.len(), snapshot.stale.len(), snapshot.pending),
         (0, 1, 0)
@@ -220,32 +226,32 @@ fn a_session_without_a_fingerprint_is_not_indexed() {
 }
 
 #[test]
-fn an_update_that_was_stopped_continues() {
+fn a_stopped_update_is_continued_by_the_next_one() {
     let source = Arc::new(MemorySource::default());
-    for at in 0..40 {
-        put(&source, &format!("s{at:02}"), 1, &BTreeMap::from([(1, at)]));
+    for n in 0..40 {
+        put(&source, &format!("s{n:02}"), 1, &BTreeMap::from([(1, n)]));
     }
     let index = index_of(&source);
     let indexed = AtomicUsize::new(0);
     let stopped = || indexed.load(Ordering::SeqCst) >= 5;
     let each = &mut |progress: BuildProgress| indexed.store(progress.sessions, Ordering::SeqCst);
     let progress = index.update(each, &stopped).unwrap();
-    let fresh = now(&index).fresh.len();
+    let fresh = current_snapshot(&index).fresh.len();
     assert!(
         fresh == progress.sessions && (5..40).contains(&fresh),
-        "{fresh}"
+        "{fresh} sessions are fresh"
     );
     // Another process continues where the first one stopped.
     let other = SourceIndex::new(source.clone(), index.index().clone(), None);
     assert_eq!(update(&other).sessions, 40 - fresh);
     assert_eq!(
-        indexed_documents(&**index.index(), &now(&other)),
+        indexed_documents(&**index.index(), &current_snapshot(&other)),
         documents_of(&*source)
     );
 }
 
 #[test]
-fn one_process_feeds_and_all_see_the_result() {
+fn one_process_feeds_the_index_and_all_processes_see_the_result() {
     let dir = tempfile::tempdir().unwrap();
     let lock = dir.path().join("lock");
     let source = Arc::new(MemorySource::default());
@@ -259,28 +265,29 @@ fn one_process_feeds_and_all_see_the_result() {
     assert!(!other.tidy().unwrap());
     drop(feeding);
     update(&one);
-    assert_eq!(now(&other).fresh, now(&one).fresh);
-    assert_eq!(now(&other).fresh.len(), 1);
+    assert_eq!(current_snapshot(&other).fresh, current_snapshot(&one).fresh);
+    assert_eq!(current_snapshot(&other).fresh.len(), 1);
 }
 
 #[test]
-fn a_history_that_cannot_be_listed_has_nothing_fresh() {
-    let good = Arc::new(MemorySource::default());
-    put(&good, "a", 1, &BTreeMap::from([(1, 1)]));
-    let index = index_of(&good);
+fn a_history_that_cannot_be_listed_has_no_fresh_sessions() {
+    let readable = Arc::new(MemorySource::default());
+    put(&readable, "a", 1, &BTreeMap::from([(1, 1)]));
+    let index = index_of(&readable);
     update(&index);
     let broken = Arc::new(MemorySource {
         broken: true,
         ..MemorySource::default()
     });
-    let lost = SourceIndex::new(broken, index.index().clone(), None);
-    assert!(now(&lost).fresh.is_empty());
-    assert!(lost.step(&|| false).is_err());
-    assert_eq!(lost.errors(), 2);
+    let unlisted = SourceIndex::new(broken, index.index().clone(), None);
+    assert!(current_snapshot(&unlisted).fresh.is_empty());
+    assert!(unlisted.step(&|| false).is_err());
+    assert_eq!(unlisted.errors(), 2);
     // The failure removed no session from the index.
-    assert_eq!(now(&index).fresh.len(), 1);
+    assert_eq!(current_snapshot(&index).fresh.len(), 1);
 }
 
+/// The indexes of a source. If `makes` is set, missing ones are created.
 fn indexes(source: &Arc<MemorySource>, dir: &Path, makes: bool) -> Indexes {
     let sources: Vec<Arc<dyn Source>> = vec![source.clone()];
     let open = |file: &Path| {
@@ -291,7 +298,7 @@ fn indexes(source: &Arc<MemorySource>, dir: &Path, makes: bool) -> Indexes {
 }
 
 #[test]
-fn index_files_are_created_when_there_is_something_to_index() {
+fn an_index_file_is_created_when_there_is_a_session_to_index() {
     let dir = tempfile::tempdir().unwrap();
     let dir = dir.path().join("a/b");
     let source = Arc::new(MemorySource::default());
@@ -318,8 +325,9 @@ fn an_index_that_cannot_be_opened_is_left_out() {
     let source = Arc::new(MemorySource::default());
     put(&source, "a", 1, &BTreeMap::from([(1, 1)]));
     let sources: Vec<Arc<dyn Source>> = vec![source];
-    let why = || filrouge_types::Failure::new(filrouge_types::ErrorCode::StoreUnavailable, "no");
-    let open = move |_: &Path| Err(why());
+    let failure =
+        || filrouge_types::Failure::new(filrouge_types::ErrorCode::StoreUnavailable, "no");
+    let open = move |_: &Path| Err(failure());
     let indexes = Indexes::new(&sources, dir.path(), true, Box::new(open));
     assert!(indexes.of(0).is_none() && indexes.make(0).is_err());
     assert!(indexes.open_all().is_empty());
@@ -332,18 +340,21 @@ fn an_indexer_keeps_indexes_up_to_date_until_it_is_dropped() {
     put(&source, "a", 1, &BTreeMap::from([(1, 1)]));
     let all = Arc::new(indexes(&source, dir.path(), true));
     let indexer = Indexer::start(all.clone()).unwrap();
-    let until = |is: &dyn Fn(&IndexSnapshot) -> bool| {
+    let wait_until = |is: &dyn Fn(&IndexSnapshot) -> bool| {
         let began = Instant::now();
-        while !all.of(0).is_some_and(|index| is(&now(&index))) {
-            assert!(began.elapsed() < Duration::from_secs(20));
+        while !all.of(0).is_some_and(|index| is(&current_snapshot(&index))) {
+            assert!(
+                began.elapsed() < Duration::from_secs(20),
+                "the indexer did not update the index"
+            );
             std::thread::sleep(Duration::from_millis(10));
         }
     };
-    until(&|snapshot| snapshot.fresh.len() == 1);
+    wait_until(&|snapshot| snapshot.fresh.len() == 1);
     put(&source, "b", 1, &BTreeMap::from([(1, 1)]));
-    until(&|snapshot| snapshot.fresh.len() == 2);
+    wait_until(&|snapshot| snapshot.fresh.len() == 2);
     drop(indexer);
     put(&source, "c", 1, &BTreeMap::from([(1, 1)]));
     std::thread::sleep(Duration::from_millis(50));
-    assert_eq!(now(&all.of(0).unwrap()).pending, 1);
+    assert_eq!(current_snapshot(&all.of(0).unwrap()).pending, 1);
 }

@@ -19,12 +19,14 @@ fn parse(query: &str) -> Result<Query, Wrong> {
     super::parse(query, &date_context())
 }
 
+/// The conditions of a query, and whether each is excluded.
 fn conditions(query: &str) -> Vec<(Attribute, bool)> {
     let conditions = parse(query).unwrap().conditions.into_iter();
     conditions.map(|one| (one.what, one.excluded)).collect()
 }
 
-fn words(query: &str) -> Vec<(Kind, String, bool, usize)> {
+/// The terms of a query: kind, text, whether it is excluded, and position.
+fn terms(query: &str) -> Vec<(Kind, String, bool, usize)> {
     let terms = parse(query).unwrap().terms;
     let parts = terms
         .into_iter()
@@ -38,7 +40,7 @@ fn punctuation_is_part_of_words() {
         "ask_user", "foo::bar", "c++", "--flag", "it's", "/usr/lib", "->", "-", "5\"", "\"\"", "//",
     ] {
         assert_eq!(
-            words(word),
+            terms(word),
             [(Kind::Word, word.to_owned(), false, 1)],
             "{word}"
         );
@@ -46,8 +48,8 @@ fn punctuation_is_part_of_words() {
 }
 
 #[test]
-fn phrases_and_exclusions_have_their_position() {
-    let found = words(r#" a -b -"c  d" "say \"é\"" -"#);
+fn terms_report_their_position() {
+    let found = terms(r#" a -b -"c  d" "say \"é\"" -"#);
     let expected = [
         (Kind::Word, "a".to_owned(), false, 2),
         (Kind::Word, "b".to_owned(), true, 5),
@@ -66,7 +68,7 @@ fn a_query_between_slashes_is_a_regex() {
         verbose: true,
     };
     assert_eq!(
-        words(" /a b/ims"),
+        terms(" /a b/ims"),
         [(
             Kind::Regex(Flags {
                 verbose: false,
@@ -78,7 +80,7 @@ fn a_query_between_slashes_is_a_regex() {
         )]
     );
     assert_eq!(
-        words("/usr/lib/"),
+        terms("/usr/lib/"),
         [(
             Kind::Regex(Flags::default()),
             "usr/lib".to_owned(),
@@ -87,10 +89,10 @@ fn a_query_between_slashes_is_a_regex() {
         )]
     );
     assert_eq!(
-        words("/a/isx"),
+        terms("/a/isx"),
         [(Kind::Regex(flags), "a".to_owned(), false, 2)]
     );
-    assert_eq!(words("/a/q").first().map(|t| t.0), Some(Kind::Word));
+    assert_eq!(terms("/a/q").first().map(|t| t.0), Some(Kind::Word));
 }
 
 #[test]
@@ -119,7 +121,7 @@ fn filters_may_be_between_words() {
         (Attribute::Session("s1".to_owned()), false),
     ];
     assert_eq!(conditions(query), expected);
-    let found = words(query)
+    let found = terms(query)
         .into_iter()
         .map(|(kind, text, _, at)| (kind, text, at));
     let expected = [
@@ -141,6 +143,7 @@ fn filters_may_be_between_words() {
 #[test]
 fn dates_are_time_ranges() {
     let day = 86_400_000;
+    // 25 December 2025.
     let christmas = 1_766_620_800_000;
     for (query, since, until) in [
         ("on:25-december", Some(christmas), Some(christmas + day)),
@@ -173,13 +176,13 @@ fn colons_elsewhere_are_part_of_words() {
     ] {
         assert!(conditions(word).is_empty(), "{word}");
         assert_eq!(
-            words(word),
+            terms(word),
             [(Kind::Word, word.to_owned(), false, 1)],
             "{word}"
         );
     }
     let phrase = (Kind::Phrase, "agent:x".to_owned(), false, 2);
-    assert_eq!(words("\"agent:x\""), [phrase]);
+    assert_eq!(terms("\"agent:x\""), [phrase]);
     assert!(conditions("\"agent:x\" -\"on:y\"").is_empty());
 }
 
@@ -196,10 +199,10 @@ fn filters_may_precede_and_follow_a_regex() {
             ..Flags::default()
         };
         let term = (Kind::Regex(flags), "a b".to_owned(), false, at);
-        assert_eq!(words(query), [term], "{query}");
+        assert_eq!(terms(query), [term], "{query}");
         assert!(!conditions(query).is_empty(), "{query}");
     }
-    let inside = words("/a agent:x b/");
+    let inside = terms("/a agent:x b/");
     let kind = Kind::Regex(Flags::default());
     assert_eq!(inside, [(kind, "a agent:x b".to_owned(), false, 2)]);
 }

@@ -1,5 +1,5 @@
-//! Compares searches by indexes with a plain reading of everything: with a complete, partial or empty index, the
-//! results and their order are the same.
+//! Compares searches by an index with the reference: with a complete, partial or empty index, the results and their
+//! order are the same.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -10,7 +10,7 @@ use filrouge_sqlite::text_index::SqliteIndex;
 use filrouge_store::text_index::TextIndex;
 use filrouge_store::text_index::memory::MemoryIndex;
 
-use super::plainly::places;
+use super::reference::places;
 use super::*;
 use crate::feed::Indexes;
 
@@ -22,7 +22,7 @@ const NOW: i64 = 1_000_000;
 struct IndexedHistory {
     dir: tempfile::TempDir,
     source: Arc<MemorySource>,
-    /// The index in memory; `None` when the index is in a file.
+    /// The index in memory; `None` if the index is in a file.
     memory: Option<Arc<MemoryIndex>>,
     max_candidates: usize,
 }
@@ -82,16 +82,16 @@ impl IndexedHistory {
         searcher.with_max_candidates(self.max_candidates)
     }
 
-    /// Brings the index into a state. Returns the sessions that exist then.
+    /// Brings the history and the index into a state. Returns the sessions that the history then has.
     fn set_up(&self, state: State, sessions: &Sessions, others: &Sessions) -> Sessions {
         let (some, rest) = sessions.split_at(sessions.len() / 2);
-        let mut now = sessions.clone();
+        let mut current = sessions.clone();
         match state {
             State::Half => {
                 self.put(some);
                 self.update();
                 self.put(rest);
-                return now;
+                return current;
             }
             _ => {
                 self.put(sessions);
@@ -99,57 +99,64 @@ impl IndexedHistory {
             }
         }
         // The first session gets the messages of another one.
-        let changed = (now[0].0.clone(), others[0].1.clone());
+        let changed = (current[0].0.clone(), others[0].1.clone());
         match state {
-            State::Half | State::Whole => {}
-            State::Changed | State::Followed => {
-                now[0] = changed.clone();
+            State::Half | State::Complete => {}
+            State::Changed | State::Updated => {
+                current[0] = changed.clone();
                 self.put(&[changed]);
             }
             State::Removed => {
-                let gone = now.remove(0).0;
-                self.source.sessions.lock().unwrap().remove(&gone.id);
+                let removed = current.remove(0).0;
+                self.source.sessions.lock().unwrap().remove(&removed.id);
             }
             State::Cleared => {
                 assert!(self.indexes().make(0).unwrap().unwrap().clear().unwrap());
             }
         }
-        if state == State::Followed {
+        if state == State::Updated {
             self.update();
         }
-        now
+        current
     }
 }
 
 impl IndexedHistory {
     /// Removes one session and adds another.
-    fn exchange(&self, now: &mut Sessions, others: &Sessions) {
-        if !now.is_empty() {
-            let gone = now.remove(0).0;
-            self.source.sessions.lock().unwrap().remove(&gone.id);
+    fn exchange(&self, current: &mut Sessions, others: &Sessions) {
+        if !current.is_empty() {
+            let removed = current.remove(0).0;
+            self.source.sessions.lock().unwrap().remove(&removed.id);
         }
-        let mut come = others[0].clone();
-        Arc::make_mut(&mut come.0).id = "ses_come".into();
-        self.put(std::slice::from_ref(&come));
-        now.push(come);
+        let mut added = others[0].clone();
+        Arc::make_mut(&mut added.0).id = "ses_added".into();
+        self.put(std::slice::from_ref(&added));
+        current.push(added);
     }
 }
 
+/// How an index differs from its history.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum State {
-    Whole,
+    /// It has all sessions.
+    Complete,
+    /// It lacks half of the sessions.
     Half,
+    /// A session changed after the last update.
     Changed,
-    Followed,
+    /// A session changed, and the index was updated.
+    Updated,
+    /// A session was removed after the last update.
     Removed,
+    /// It is empty.
     Cleared,
 }
 
 const STATES: [State; 6] = [
-    State::Whole,
+    State::Complete,
     State::Half,
     State::Changed,
-    State::Followed,
+    State::Updated,
     State::Removed,
     State::Cleared,
 ];
@@ -180,32 +187,33 @@ fn random_search(sessions: &Sessions, dice: &mut Dice) -> Option<Ask> {
         8 => ask.source = Some(["opencode", "codex"][dice.roll(2) as usize].to_owned()),
         _ => {}
     }
-    let is_wrong = crate::question::Question::of(&ask, &|| false).is_err();
+    let is_invalid = crate::question::Question::of(&ask, &|| false).is_err();
     ask.limit = 1 + dice.roll(3) as usize;
     ask.excerpts = if ask.session_id.is_some() { 1 } else { 1_000 };
     ask.now = Some(NOW);
     ask.order = [Order::Best, Order::Newest][dice.roll(2) as usize];
-    (!is_wrong).then_some(ask)
+    (!is_invalid).then_some(ask)
 }
 
 /// A session with its number of matches and their places.
 type ShownSession = (String, usize, Vec<String>);
 
-/// Reads all pages: returns each session once, with the places of all its excerpts, and the cursors between the pages.
+/// Reads all pages. Returns each session once with the places of all its excerpts, the cursors between the pages, and
+/// the first page.
 fn read_pages(searcher: &Searcher, mut ask: Ask) -> (Vec<ShownSession>, Vec<String>, Results) {
     let (mut all, mut cursors) = (Vec::<ShownSession>::new(), Vec::new());
-    let alone = ask.session_id.is_some();
+    let is_one_session = ask.session_id.is_some();
     let first = searcher.search(&ask, &|| false).unwrap();
     let mut page = first.clone();
     loop {
         for hit in page.sessions {
             let mut places: Vec<String> =
                 hit.excerpts.iter().map(|one| one.place.clone()).collect();
-            if !alone {
+            if !is_one_session {
                 places.dedup();
             }
             match all.iter_mut().find(|(id, ..)| *id == hit.session.id) {
-                Some((_, _, more)) if alone => more.extend(places),
+                Some((_, _, more)) if is_one_session => more.extend(places),
                 Some(_) => panic!("{} is shown twice", hit.session.id),
                 None => all.push((hit.session.id, hit.matches, places)),
             }
@@ -233,6 +241,7 @@ fn sorted(all: &[ShownSession]) -> BTreeSet<(String, Vec<String>)> {
     all.iter().map(one).collect()
 }
 
+/// The places that the reference finds, by session.
 fn expected(sessions: &Sessions, ask: &Ask) -> BTreeSet<(String, Vec<String>)> {
     let found = places(sessions, ask).into_iter();
     let found = found.map(|(id, mut places)| {
@@ -242,10 +251,10 @@ fn expected(sessions: &Sessions, ask: &Ask) -> BTreeSet<(String, Vec<String>)> {
     found.collect()
 }
 
-/// Drops the session filter when the session does not exist.
+/// Drops the session filter if the session does not exist.
 fn drop_missing_session_filter(ask: &mut Ask, sessions: &Sessions) {
-    let is_there = |id: &String| sessions.iter().any(|(header, _)| *header.id == **id);
-    ask.session_id = ask.session_id.take().filter(is_there);
+    let exists = |id: &String| sessions.iter().any(|(header, _)| *header.id == **id);
+    ask.session_id = ask.session_id.take().filter(exists);
     ask.excerpts = if ask.session_id.is_some() { 1 } else { 1_000 };
 }
 
@@ -257,7 +266,8 @@ fn cases(cases: u32) -> ProptestConfig {
     }
 }
 
-fn finds_all(
+/// Compares searches by the index with the reference and with a scan.
+fn check_searches(
     in_file: bool,
     sessions: &Sessions,
     others: &Sessions,
@@ -265,24 +275,24 @@ fn finds_all(
     state: State,
 ) -> Result<(), TestCaseError> {
     let history = IndexedHistory::new(in_file);
-    let mut now = history.set_up(state, sessions, others);
+    let mut current = history.set_up(state, sessions, others);
     let mut dice = Dice(seed);
     let (indexed, scanning) = (history.searcher(), history.scanning());
     for turn in 0..12 {
         if turn == 8 {
             // This makes the searcher's cached state outdated.
-            history.exchange(&mut now, others);
+            history.exchange(&mut current, others);
         }
         let Some(mut ask) = random_search(sessions, &mut dice) else {
             continue;
         };
-        drop_missing_session_filter(&mut ask, &now);
+        drop_missing_session_filter(&mut ask, &current);
         if crate::question::Question::of(&ask, &|| false).is_err() {
             continue;
         }
         let (found, cursors, first) = read_pages(&indexed, ask.clone());
-        let right = expected(&now, &ask);
-        prop_assert_eq!(&sorted(&found), &right, "{:?} {:?}", state, ask);
+        let expected_places = expected(&current, &ask);
+        prop_assert_eq!(&sorted(&found), &expected_places, "{:?} {:?}", state, ask);
         let count = |all: &BTreeSet<(String, Vec<String>)>| {
             all.iter().map(|one| one.1.len()).sum::<usize>()
         };
@@ -291,12 +301,12 @@ fn finds_all(
         }
         prop_assert!(first.exact);
         prop_assert!(
-            first.as_of.is_some() || now.is_empty(),
+            first.as_of.is_some() || current.is_empty(),
             "the index was not used"
         );
         prop_assert_eq!(
             (first.total_sessions, first.total_matches),
-            (right.len(), count(&right))
+            (expected_places.len(), count(&expected_places))
         );
         // Equal cursors show that the scores are equal, too.
         let (scanned, by_scan, _) = read_pages(&scanning, ask.clone());
@@ -311,13 +321,13 @@ proptest! {
     #![proptest_config(cases(160))]
 
     #[test]
-    fn an_index_in_memory_finds_everything(sessions in a_history(), others in a_history(), seed in any::<u64>(), state in proptest::sample::select(&STATES[..])) {
-        finds_all(false, &sessions, &others, seed, state)?;
+    fn an_index_in_memory_finds_everything(sessions in any_history(), others in any_history(), seed in any::<u64>(), state in proptest::sample::select(&STATES[..])) {
+        check_searches(false, &sessions, &others, seed, state)?;
     }
 
-    /// Beyond the scanned candidates, matches are estimated, but every shown session matches.
+    /// Beyond the scanned candidates, numbers of matches are estimated, but every shown session matches.
     #[test]
-    fn estimates_neither_hide_nor_add_sessions(sessions in a_history(), seed in any::<u64>(), max_candidates in 0_usize..6) {
+    fn estimates_neither_hide_nor_add_sessions(sessions in any_history(), seed in any::<u64>(), max_candidates in 0_usize..6) {
         let mut history = IndexedHistory::new(false);
         history.max_candidates = max_candidates;
         history.put(&sessions);
@@ -328,20 +338,20 @@ proptest! {
                 continue;
             };
             let (found, _, first) = read_pages(&history.searcher(), ask.clone());
-            let right = expected(&sessions, &ask);
-            prop_assert_eq!(&sorted(&found), &right, "{:?}", ask);
-            let matches: usize = right.iter().map(|one| one.1.len()).sum();
+            let expected_places = expected(&sessions, &ask);
+            prop_assert_eq!(&sorted(&found), &expected_places, "{:?}", ask);
+            let matches: usize = expected_places.iter().map(|one| one.1.len()).sum();
             let documents: usize = sessions.iter().map(|s| s.1.messages.len() + 1).sum();
             if first.exact {
-                prop_assert_eq!((first.total_sessions, first.total_matches), (right.len(), matches), "{:?}", ask);
+                prop_assert_eq!((first.total_sessions, first.total_matches), (expected_places.len(), matches), "{:?}", ask);
             }
-            // A session whose excerpts are all shown was fully scanned. Only a session that is searched alone, and is
-            // shown on several pages, may have an estimate on its first page.
-            let alone = ask.session_id.is_some() || ask.query.contains("session:");
+            // A session whose excerpts are all shown was fully scanned. Only if a single session is searched and
+            // shown on several pages, it may have an estimate on its first page.
+            let is_one_session = ask.session_id.is_some() || ask.query.contains("session:");
             for (id, matches, places) in &found {
                 let mut hits = first.sessions.iter();
                 if hits.any(|hit| hit.session.id == *id && !hit.exact) {
-                    prop_assert!(alone, "{} {:?}", id, ask);
+                    prop_assert!(is_one_session, "{} {:?}", id, ask);
                 } else {
                     prop_assert_eq!(*matches, places.len(), "{} {:?}", id, ask);
                 }
@@ -357,7 +367,7 @@ proptest! {
     #![proptest_config(cases(24))]
 
     #[test]
-    fn an_index_in_a_file_finds_everything(sessions in a_history(), others in a_history(), seed in any::<u64>(), state in proptest::sample::select(&STATES[..])) {
-        finds_all(true, &sessions, &others, seed, state)?;
+    fn an_index_in_a_file_finds_everything(sessions in any_history(), others in any_history(), seed in any::<u64>(), state in proptest::sample::select(&STATES[..])) {
+        check_searches(true, &sessions, &others, seed, state)?;
     }
 }

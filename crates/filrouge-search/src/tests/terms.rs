@@ -1,4 +1,5 @@
-//! Checks the index terms of expressions: every text that an expression matches meets all its terms.
+//! Checks the index terms of expressions: every text that an expression matches contains an alternative of each of its
+//! terms.
 
 use std::borrow::Cow;
 
@@ -12,20 +13,24 @@ const ATOMS: [&str; 30] = [
     " ", "\\n", "\\t", "/", "\"", "\\\\", "\\s", "\\w", ".", "[ab]", "[kK]", "[a-f]", "[^a]",
     "\\b", "^",
 ];
-const BETWEEN: [&str; 8] = ["", "", "", "|", "+", "*", "?", "{2,3}"];
+const OPERATORS: [&str; 8] = ["", "", "", "|", "+", "*", "?", "{2,3}"];
 
 /// Generates an expression of some atoms, in groups.
 fn pattern() -> impl Strategy<Value = String> {
     let atom = proptest::sample::select(&ATOMS[..]).prop_map(str::to_owned);
     let deeper = |inner: BoxedStrategy<String>| {
-        let one = (inner, proptest::sample::select(&BETWEEN[..]), any::<bool>());
-        let several = proptest::collection::vec(one, 1..5);
+        let element = (
+            inner,
+            proptest::sample::select(&OPERATORS[..]),
+            any::<bool>(),
+        );
+        let several = proptest::collection::vec(element, 1..5);
         several.prop_map(|all| {
             let mut pattern = String::new();
-            for (one, between, group) in all {
-                match group || one.chars().count() > 1 {
-                    true => pattern.push_str(&format!("(?:{one}){between}")),
-                    false => pattern.push_str(&format!("{one}{between}")),
+            for (element, operator, group) in all {
+                match group || element.chars().count() > 1 {
+                    true => pattern.push_str(&format!("(?:{element}){operator}")),
+                    false => pattern.push_str(&format!("{element}{operator}")),
                 }
             }
             pattern
@@ -36,8 +41,8 @@ fn pattern() -> impl Strategy<Value = String> {
     (flags, deep).prop_map(|(flags, pattern)| format!("{flags}{pattern}"))
 }
 
-/// Generates a text that an expression matches, assertions aside.
-fn a_match(hir: &Hir, dice: &mut Dice, text: &mut String) {
+/// Appends a text that an expression matches, without regard to its assertions.
+fn push_match(hir: &Hir, dice: &mut Dice, text: &mut String) {
     match hir.kind() {
         HirKind::Empty | HirKind::Look(_) => {}
         HirKind::Literal(literal) => text.push_str(std::str::from_utf8(&literal.0).unwrap()),
@@ -53,20 +58,20 @@ fn a_match(hir: &Hir, dice: &mut Dice, text: &mut String) {
             text.push(char::from_u32(c).unwrap_or(range.start()));
         }
         HirKind::Class(Class::Bytes(_)) => {}
-        HirKind::Capture(capture) => a_match(&capture.sub, dice, text),
-        HirKind::Concat(all) => all.iter().for_each(|one| a_match(one, dice, text)),
+        HirKind::Capture(capture) => push_match(&capture.sub, dice, text),
+        HirKind::Concat(all) => all.iter().for_each(|one| push_match(one, dice, text)),
         HirKind::Alternation(all) => {
-            a_match(&all[dice.roll(all.len() as u64) as usize], dice, text);
+            push_match(&all[dice.roll(all.len() as u64) as usize], dice, text);
         }
         HirKind::Repetition(repetition) => {
             let more = dice.roll(3) as u32;
             let times = (repetition.min + more).min(repetition.max.unwrap_or(u32::MAX));
-            (0..times).for_each(|_| a_match(&repetition.sub, dice, text));
+            (0..times).for_each(|_| push_match(&repetition.sub, dice, text));
         }
     }
 }
 
-/// A message of one text.
+/// A document of one text.
 fn document_of(field: Field, text: String) -> SearchDocument<'static> {
     let piece = Piece {
         field,
@@ -90,27 +95,27 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 4_000, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
-    fn a_text_that_matches_meets_every_term(pattern in pattern(), around in (nasty(3), nasty(3)), seed in any::<u64>()) {
+    fn a_text_that_matches_contains_every_term(pattern in pattern(), around in (hostile_text(3), hostile_text(3)), seed in any::<u64>()) {
         let mut parser = regex_syntax::ParserBuilder::new().multi_line(true).build();
         let hir = parser.parse(&pattern).unwrap();
         let regex = regex::RegexBuilder::new(&pattern).multi_line(true).build().unwrap();
         let terms = terms_of(&hir, |literal| !literal.is_empty());
         let mut dice = Dice(seed);
         let mut text = around.0;
-        a_match(&hir, &mut dice, &mut text);
+        push_match(&hir, &mut dice, &mut text);
         text.push_str(&around.1);
         let json = format!("{{\"q\":{}}}", spell(&text, &mut dice));
         for (field, text) in [(Field::Text, text), (Field::ToolInput, json)] {
             let view = View::of(&text).filter(|_| field.is_json());
             let matches = regex.is_match(&text) || view.is_some_and(|view| regex.is_match(&view.text));
             let folded = document_of(field, text).folded();
-            let is_met = |term: &Vec<String>| term.iter().any(|one| folded.contains(one.as_str()));
-            prop_assert!(!matches || terms.iter().all(is_met), "{:?}: {:?} in {:?}", pattern, terms, folded);
+            let is_contained = |term: &Vec<String>| term.iter().any(|one| folded.contains(one.as_str()));
+            prop_assert!(!matches || terms.iter().all(is_contained), "{:?}: {:?} in {:?}", pattern, terms, folded);
         }
     }
 }
 
-/// Shows that the property above is not vacuous: many of these texts match, and many of these expressions have terms.
+/// Shows that the property above is not vacuous: in many cases the text matches and the expression has terms.
 #[test]
 fn matches_and_terms_are_common() {
     use proptest::strategy::ValueTree;
@@ -122,7 +127,7 @@ fn matches_and_terms_are_common() {
         let mut parser = regex_syntax::ParserBuilder::new().multi_line(true).build();
         let hir = parser.parse(&pattern).unwrap();
         let mut text = String::new();
-        a_match(&hir, &mut dice, &mut text);
+        push_match(&hir, &mut dice, &mut text);
         let regex = regex::RegexBuilder::new(&pattern)
             .multi_line(true)
             .build()
@@ -130,5 +135,5 @@ fn matches_and_terms_are_common() {
         both +=
             usize::from(regex.is_match(&text) && !terms_of(&hir, |one| !one.is_empty()).is_empty());
     }
-    assert!(both > 60, "{both}");
+    assert!(both > 60, "only {both} cases have a match and terms");
 }

@@ -1,4 +1,4 @@
-//! Embedding services, called over HTTP on this machine.
+//! Tests of the HTTP client of embedding services, against a service on this machine.
 
 mod requests;
 mod service;

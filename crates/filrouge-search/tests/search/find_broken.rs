@@ -1,4 +1,4 @@
-//! When an index does not answer, its history is scanned, and a notice reports it.
+//! If an index does not answer, a search scans the history, and a notice reports it.
 
 use std::sync::{Arc, Mutex};
 
@@ -14,10 +14,10 @@ use filrouge_store::text_index::{
 };
 use filrouge_types::{ErrorCode, Failure};
 
-/// The notice gives no reason, because only the operator may know it.
+/// The notice. It gives no reason, because only the operator may know it.
 const UNANSWERED: &str = "a search index does not answer: its history was scanned";
 
-/// An index whose calls fail, all or some of them.
+/// An index whose calls can be made to fail.
 #[derive(Default)]
 pub(crate) struct Broken {
     inner: MemoryIndex,
@@ -29,7 +29,8 @@ impl Broken {
         Arc::default()
     }
 
-    /// Makes these calls fail from now on, and no others.
+    /// Makes these calls fail from now on, and no others: names of methods, `nearest` for candidates by vector,
+    /// `garbled` for bodies that cannot be decoded, or `all`.
     pub(crate) fn fail(&self, calls: &[&'static str]) {
         *self.fails.lock().unwrap() = calls.to_vec();
     }
@@ -99,10 +100,11 @@ impl TextIndex for Broken {
     }
 }
 
+/// A history of four sessions, which have one to four messages.
 fn history() -> Arc<MemorySource> {
     let source = MemorySource::default();
     for n in 0..4 {
-        let said = |m: usize| {
+        let message = |m: usize| {
             let text = format!("a quince, number {m}");
             samples::message(
                 &format!("m{m}"),
@@ -110,7 +112,7 @@ fn history() -> Arc<MemorySource> {
                 vec![samples::text("p", &text)],
             )
         };
-        let messages = (0..=n).map(said).collect();
+        let messages = (0..=n).map(message).collect();
         source.put(
             samples::header(&format!("s{n}"), 1),
             samples::conversation(messages),
@@ -119,6 +121,7 @@ fn history() -> Arc<MemorySource> {
     Arc::new(source)
 }
 
+/// Searches for "quince". Returns the hits with their numbers of matches and excerpts, and the complete results.
 fn search_quince(searcher: &Searcher, mode: Mode) -> (Vec<(String, usize, usize)>, Results) {
     let ask = Ask {
         query: "quince".to_owned(),
@@ -133,7 +136,7 @@ fn search_quince(searcher: &Searcher, mode: Mode) -> (Vec<(String, usize, usize)
 }
 
 #[test]
-fn find_scans_a_source_whose_index_does_not_answer() {
+fn a_search_scans_a_source_whose_index_does_not_answer() {
     let sources: Vec<Arc<dyn Source>> = vec![history()];
     let library = Library::new(sources.clone(), 1 << 20);
     let expected = search_quince(&Searcher::new(library.clone()), Mode::Words).0;
@@ -156,8 +159,8 @@ fn find_scans_a_source_whose_index_does_not_answer() {
         assert_eq!(index.snapshot(std::time::Duration::ZERO).fresh.len(), 4);
         assert!(search_quince(&searcher, Mode::Words).1.as_of.is_some());
         broken.fail(fails);
-        let knows = index.snapshot(std::time::Duration::ZERO).failed.is_none();
-        assert_eq!(knows, fails != ["all"] && fails != ["state"]);
+        let snapshot_succeeds = index.snapshot(std::time::Duration::ZERO).failed.is_none();
+        assert_eq!(snapshot_succeeds, fails != ["all"] && fails != ["state"]);
         for mode in [Mode::Words, Mode::Both] {
             let (hits, results) = search_quince(&searcher, mode);
             let sorted = |mut hits: Vec<_>| {
@@ -207,9 +210,9 @@ fn sessions_that_an_index_cannot_show_are_read_from_the_source() {
     }
 }
 
-/// Results that only the index can find are then missing, and a notice reports it.
+/// Results that only the index can find are missing, and a notice reports it.
 #[test]
-fn find_by_meaning_reports_an_unreadable_index() {
+fn a_search_by_meaning_reports_an_unreadable_index() {
     let sources: Vec<Arc<dyn Source>> = vec![history()];
     let (dir, broken) = (tempfile::tempdir().unwrap(), Broken::new());
     let opened = broken.clone();

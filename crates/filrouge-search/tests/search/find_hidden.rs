@@ -1,4 +1,4 @@
-//! Searches for parts of a credential reveal nothing about it, and no embedder receives one.
+//! Searches for parts of a credential reveal nothing about it, and no embedder receives a credential.
 
 use std::sync::{Arc, Mutex};
 
@@ -12,6 +12,7 @@ use filrouge_store::text_index::{
 
 use super::find_meaning::{ask, similar, text, world};
 
+/// A made-up API key.
 fn key() -> String {
     format!("sk-ant-api03-{}-AAAA", "QzXw7Kp2Lm9Vt4Rb8Nc1".repeat(4))
 }
@@ -20,17 +21,17 @@ fn key() -> String {
 fn searches_for_parts_of_a_key_reveal_nothing() {
     let key = key();
     let leaked = format!("the quince has the key {key} now");
-    let answered = format!("use {key}, then");
-    let asks = vec![
+    let reply = format!("use {key}, then");
+    let messages = vec![
         text("a", Role::User, &leaked),
-        text("b", Role::Assistant, &answered),
+        text("b", Role::Assistant, &reply),
     ];
     let world = world(vec![
-        ("leaky", asks),
+        ("leaky", messages),
         ("other", vec![text("a", Role::User, "pears and medlars")]),
     ]);
-    let without = world.searcher.clone().with_embedder(None);
-    let forms = |query: &str| {
+    let searcher = world.searcher.clone().with_embedder(None);
+    let in_all_modes = |query: &str| {
         [
             ask(query, Mode::Words),
             ask(query, Mode::Meaning),
@@ -38,28 +39,29 @@ fn searches_for_parts_of_a_key_reveal_nothing() {
             similar(query),
         ]
     };
-    let answer = |ask: &Ask, masked: bool| {
-        let mask = |mask: bool| Ask {
-            mask,
+    let totals = |ask: &Ask, masked: bool| {
+        let ask = Ask {
+            mask: masked,
             ..ask.clone()
         };
-        let found = without.search(&mask(masked), &|| false).unwrap();
-        let texts = found.sessions.iter().flat_map(|hit| &hit.excerpts);
-        assert!(!masked || texts.clone().all(|one| !one.text.contains("QzXw7Kp2")));
+        let found = searcher.search(&ask, &|| false).unwrap();
+        let excerpts = found.sessions.iter().flat_map(|hit| &hit.excerpts);
+        assert!(!masked || excerpts.clone().all(|one| !one.text.contains("QzXw7Kp2")));
         (found.total_sessions, found.total_matches, found.exact)
     };
+    // A part of the key, and the same part with a wrong last character.
     let (right, wrong) = ("sk-ant-api03-QzXw7Kp2", "sk-ant-api03-QzXw7Kp3");
     for parts in [(right, wrong), ("QzXw7Kp2Lm9", "QzXw7Kp2Lm8")] {
-        for (right, wrong) in forms(parts.0).iter().zip(&forms(parts.1)) {
-            assert_eq!(answer(right, true), answer(wrong, true), "{right:?}");
-            assert_eq!(answer(right, true).0, 0, "{right:?}");
-            assert_eq!(answer(right, false).0, 1, "{right:?}");
+        for (right, wrong) in in_all_modes(parts.0).iter().zip(&in_all_modes(parts.1)) {
+            assert_eq!(totals(right, true), totals(wrong, true), "{right:?}");
+            assert_eq!(totals(right, true).0, 0, "{right:?}");
+            assert_eq!(totals(right, false).0, 1, "{right:?}");
         }
-        // Next to words that match, the order and the numbers are the same, too.
-        let with_words = |part: &str| forms(&format!("quince medlars {part}"));
+        // Next to words that match, the order and the totals are the same, too.
+        let with_words = |part: &str| in_all_modes(&format!("quince medlars {part}"));
         for (right, wrong) in with_words(parts.0).iter().zip(&with_words(parts.1)) {
             let ids = |ask: &Ask| {
-                let found = without.search(
+                let found = searcher.search(
                     &Ask {
                         mask: true,
                         ..ask.clone()
@@ -70,11 +72,11 @@ fn searches_for_parts_of_a_key_reveal_nothing() {
                 hits.map(|hit| hit.session.id).collect::<Vec<_>>()
             };
             assert_eq!(ids(right), ids(wrong), "{right:?}");
-            assert_eq!(answer(right, true), answer(wrong, true), "{right:?}");
+            assert_eq!(totals(right, true), totals(wrong, true), "{right:?}");
         }
     }
-    for form in forms("quince key") {
-        assert_eq!(answer(&form, true).0, 1, "{form:?}");
+    for ask in in_all_modes("quince key") {
+        assert_eq!(totals(&ask, true).0, 1, "{ask:?}");
     }
 }
 
@@ -100,12 +102,12 @@ impl Embedder for RecordingEmbedder {
 
 #[test]
 fn no_credential_reaches_the_embedder() {
-    let (index, recording_embedder) = (
+    let (index, embedder) = (
         MemoryIndex::default(),
         Arc::new(RecordingEmbedder::default()),
     );
-    let said = format!("here: {} is it", key());
-    let message = text("a", Role::User, &said);
+    let leaked = format!("here: {} is it", key());
+    let message = text("a", Role::User, &leaked);
     let doc = filrouge_search::SearchDocument::of(&message);
     let document = NewDocument {
         key: "a".into(),
@@ -133,14 +135,14 @@ fn no_credential_reaches_the_embedder() {
     index
         .change(None, &[IndexUpdate::Session(update)], None)
         .unwrap();
-    assert_eq!(fill(&index, &*recording_embedder, 10), Ok(1));
+    assert_eq!(fill(&index, &*embedder, 10), Ok(1));
     let world = world(vec![("s", vec![text("a", Role::User, "pears")])]);
     let searcher = world.searcher.clone();
-    let searcher = searcher.with_embedder(Some(recording_embedder.clone()));
+    let searcher = searcher.with_embedder(Some(embedder.clone()));
     let question = similar(&format!("what is {} for", key()));
     searcher.search(&question, &|| false).unwrap();
     // A question that consists of a credential leaves no text to embed.
     searcher.search(&similar(&key()), &|| false).unwrap();
-    let received = recording_embedder.0.lock().unwrap().clone();
+    let received = embedder.0.lock().unwrap().clone();
     assert_eq!(received, ["here:  is it", "what is  for"]);
 }

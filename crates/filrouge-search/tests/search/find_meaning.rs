@@ -34,24 +34,26 @@ impl Embedder for FailingEmbedder {
     }
 }
 
+/// A history with an index that has vectors of all messages.
 pub(crate) struct MeaningWorld {
     _dir: tempfile::TempDir,
     pub(crate) embedder: Arc<FailingEmbedder>,
     pub(crate) searcher: Searcher,
 }
 
-pub(crate) fn text(id: &str, role: Role, said: &str) -> Message {
-    let mut message = samples::message(id, role, vec![samples::text("p", said)]);
+/// A message of one text.
+pub(crate) fn text(id: &str, role: Role, content: &str) -> Message {
+    let mut message = samples::message(id, role, vec![samples::text("p", content)]);
     // Creation times follow the order of the ids.
     message.created = id.bytes().map(i64::from).sum();
     message
 }
 
 pub(crate) fn world(sessions: Vec<(&str, Vec<Message>)>) -> MeaningWorld {
-    titled(sessions, |_| None)
+    world_with_titles(sessions, |_| None)
 }
 
-fn titled(
+fn world_with_titles(
     sessions: Vec<(&str, Vec<Message>)>,
     title: impl Fn(&str) -> Option<&'static str>,
 ) -> MeaningWorld {
@@ -80,17 +82,17 @@ fn titled(
     }
 }
 
-/// Conversations on failing uploads in similar words, and an unrelated one.
+/// Conversations about failing uploads in similar words, and an unrelated one.
 fn uploads() -> MeaningWorld {
     let mut call = samples::tool(Some("upload failed"));
     call.name = "curl".into();
-    let mut called = text("c", Role::Assistant, "I retried the upload");
-    called
+    let mut with_call = text("c", Role::Assistant, "I retried the upload");
+    with_call
         .parts
         .push(samples::part("t", PartKind::Tool(Box::new(call))));
-    let mut done = text("m", Role::Assistant, "");
+    let mut only_call = text("m", Role::Assistant, "");
     let call = PartKind::Tool(Box::new(samples::tool(Some("x"))));
-    done.parts = vec![samples::part("t", call)];
+    only_call.parts = vec![samples::part("t", call)];
     world(vec![
         (
             "exact",
@@ -103,7 +105,7 @@ fn uploads() -> MeaningWorld {
             "like",
             vec![
                 text("a", Role::User, "uploads fail, who retries them?"),
-                called,
+                with_call,
             ],
         ),
         (
@@ -118,7 +120,7 @@ fn uploads() -> MeaningWorld {
             vec![
                 text("a", Role::User, "failing uploads"),
                 text("b", Role::User, "are the uploads retried?"),
-                done,
+                only_call,
                 text("z", Role::Assistant, "yes, three times"),
             ],
         ),
@@ -160,7 +162,7 @@ fn texts(hit: &Hit) -> Vec<&str> {
 }
 
 #[test]
-fn find_similar_sessions_and_count_only_those_that_hold_the_words() {
+fn a_search_by_meaning_counts_matches_only_where_the_words_are() {
     let world = uploads();
     let found = world.search(&ask("retry the failed upload", Mode::Both));
     assert_eq!(found.sessions[0].session.id, "exact");
@@ -198,25 +200,25 @@ fn find_similar_sessions_and_count_only_those_that_hold_the_words() {
 }
 
 #[test]
-fn find_similar_sessions_that_pass_the_filters() {
+fn a_search_by_meaning_respects_the_filters() {
     let world = uploads();
     for mode in [Mode::Meaning, Mode::Both] {
         let ids = |query: &str| -> BTreeSet<String> {
             world.ids(&ask(query, mode)).into_iter().collect()
         };
-        let all =
+        let set =
             |ids: &[&str]| -> BTreeSet<String> { ids.iter().map(|id| (*id).to_owned()).collect() };
         assert_eq!(
             ids("failed upload -session:exact -session:far"),
-            all(&["like", "twice"])
+            set(&["like", "twice"])
         );
-        assert_eq!(ids("failed upload session:like"), all(&["like"]));
-        assert_eq!(ids("failed upload tool:curl"), all(&["like"]));
+        assert_eq!(ids("failed upload session:like"), set(&["like"]));
+        assert_eq!(ids("failed upload tool:curl"), set(&["like"]));
         let without = world.search(&ask("failed upload -retry", mode));
         let mut shown = without.sessions.iter().flat_map(|hit| &hit.excerpts);
         assert!(without.sessions.len() > 2 && shown.all(|one| !one.text.contains("retry")));
         assert!(!ids("failed upload agent:build").contains("like"));
-        assert_eq!(ids("failed upload source:codex"), all(&[]));
+        assert_eq!(ids("failed upload source:codex"), set(&[]));
         for query in ["failed upload role:user", "failed upload role:assistant"] {
             let found = world.search(&ask(query, mode));
             let role = if query.ends_with("user") {
@@ -231,7 +233,7 @@ fn find_similar_sessions_that_pass_the_filters() {
 }
 
 #[test]
-fn find_answers_to_similar_questions() {
+fn similar_questions_are_shown_with_their_answers() {
     let world = uploads();
     let found = world.search(&similar("who retries a failed upload?"));
     let by_id = |id: &str| {
@@ -267,30 +269,30 @@ fn find_answers_to_similar_questions() {
         let roles: Vec<_> = hit.excerpts.iter().map(|one| one.role.unwrap()).collect();
         assert_eq!(roles, [Role::User, Role::Assistant], "{}", hit.session.id);
     }
-    // Pages within one session.
-    let mut alone = Ask {
+    // One session is shown on several pages.
+    let mut one_session = Ask {
         session_id: Some("twice".to_owned()),
         excerpts: 1,
         ..similar("uploads retried")
     };
-    let first = world.search(&alone);
-    alone.cursor = first.next_cursor.clone();
-    let second = world.search(&alone);
+    let first = world.search(&one_session);
+    one_session.cursor = first.next_cursor.clone();
+    let second = world.search(&one_session);
     let both: BTreeSet<_> = [&first, &second]
         .into_iter()
         .map(|page| page.sessions[0].excerpts[0].text.clone())
         .collect();
     assert_eq!(both.len(), 2);
     assert_eq!(second.next_cursor, None);
-    let refused = world
+    let error = world
         .searcher
         .search(&similar("  "), &|| false)
         .unwrap_err();
-    assert_eq!(refused.code(), "invalid_argument");
+    assert_eq!(error.code(), "invalid_argument");
 }
 
 #[test]
-fn find_by_words_alone_when_nothing_can_be_embedded() {
+fn a_search_is_by_words_only_if_the_query_cannot_be_embedded() {
     let world = uploads();
     world.embedder.0.store(true, Ordering::Relaxed);
     let both = world.search(&ask("failed upload", Mode::Both));
@@ -334,28 +336,28 @@ fn find_by_words_alone_when_nothing_can_be_embedded() {
 
 /// A matching title ranks above a session that is in all lists because of its messages.
 #[test]
-fn find_ranks_a_matching_title_above_messages_by_meaning() {
+fn a_search_by_meaning_ranks_a_matching_title_above_messages() {
     let sessions = vec![
         ("titled", vec![text("a", Role::User, "a walk by the sea")]),
         (
-            "said",
+            "in-message",
             vec![text("a", Role::User, "the failed one: retry that upload?")],
         ),
     ];
-    let world = titled(sessions, |id| {
+    let world = world_with_titles(sessions, |id| {
         (id == "titled").then_some("Retry the failed upload")
     });
     for mode in [Mode::Both, Mode::Meaning] {
         let found = world.search(&ask("retry the failed upload", mode));
         let ids: Vec<&str> = found.sessions.iter().map(|h| &*h.session.id).collect();
-        assert_eq!(ids, ["titled", "said"], "{mode:?}");
+        assert_eq!(ids, ["titled", "in-message"], "{mode:?}");
         assert_eq!(found.sessions[0].excerpts[0].field, "title", "{mode:?}");
     }
     // A title is not a question and has no answer.
     let ids = world.ids(&similar("retry the failed upload"));
-    assert!(!ids.is_empty() && ids[0] == "said", "{ids:?}");
+    assert!(!ids.is_empty() && ids[0] == "in-message", "{ids:?}");
     assert_eq!(
         world.ids(&ask("failed upload role:user", Mode::Meaning))[0],
-        "said"
+        "in-message"
     );
 }

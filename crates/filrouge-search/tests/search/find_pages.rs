@@ -1,4 +1,4 @@
-//! Pages of a search by meaning follow each other without gaps or repetitions.
+//! The pages of a search by meaning have neither gaps nor repetitions.
 
 use std::collections::BTreeSet;
 use std::sync::atomic::Ordering;
@@ -9,7 +9,7 @@ use filrouge_sources::Role;
 use super::find_meaning::{ask, similar, text, world};
 
 #[test]
-fn find_similar_sessions_page_by_page() {
+fn the_pages_of_a_search_by_meaning_add_up_to_all_its_results() {
     let words = [
         "upload", "uploads", "failed", "retry", "retries", "sea", "walk",
     ];
@@ -72,8 +72,8 @@ fn find_similar_sessions_page_by_page() {
         };
         assert_eq!(ids(&paged), ids(&one_page.sessions), "{question:?}");
     }
-    // A search whose first page used the embedding does not continue without it, and vice versa: the pages would not
-    // have one order.
+    // A search whose first page used the embedding does not continue without it, and vice versa, because the pages
+    // would not have one order.
     let set_failing = |failing: bool| world.embedder.0.store(failing, Ordering::Relaxed);
     let mut ask = Ask {
         limit: 3,
@@ -81,8 +81,8 @@ fn find_similar_sessions_page_by_page() {
     };
     ask.cursor = world.search(&ask).next_cursor;
     set_failing(true);
-    let why = world.searcher.search(&ask, &|| false).unwrap_err();
-    assert_eq!(why.code(), "overloaded");
+    let error = world.searcher.search(&ask, &|| false).unwrap_err();
+    assert_eq!(error.code(), "overloaded");
     set_failing(false);
     let second: BTreeSet<String> = world.ids(&ask).into_iter().collect();
     ask.cursor = None;

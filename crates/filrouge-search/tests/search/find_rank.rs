@@ -1,4 +1,4 @@
-//! The session that the user most likely searches for is ranked first, by an index and by a full scan.
+//! An index and a full scan rank the session first that the user most likely searches for.
 
 use std::sync::Arc;
 
@@ -14,23 +14,25 @@ const NOW: i64 = 1_800_000_000_000;
 /// Sessions: id, title, age in days, messages.
 type Sessions<'a> = Vec<(&'a str, &'a str, i64, Vec<Message>)>;
 
-fn text(role: Role, said: &str) -> Message {
-    let id = format!("{said:.20}");
-    samples::message(&id, role, vec![samples::text("p", said)])
+/// A message of one text.
+fn text(role: Role, content: &str) -> Message {
+    let id = format!("{content:.20}");
+    samples::message(&id, role, vec![samples::text("p", content)])
 }
 
+/// A message with one tool call, which has this output.
 fn tool_output_message(output: &str) -> Message {
     let tool = samples::part("p", PartKind::Tool(Box::new(samples::tool(Some(output)))));
     samples::message(&format!("of {output:.20}"), Role::Assistant, vec![tool])
 }
 
-/// The ids of the sessions found, in order; asserts that a scan and an index give the same order.
-fn order(sessions: Sessions<'_>, query: &str, order: Order) -> Vec<String> {
+/// The ids of the hits in order. Asserts that a scan and an index give the same order.
+fn ranked_ids(sessions: Sessions<'_>, query: &str, order: Order) -> Vec<String> {
     let found = hits(sessions, query, order).into_iter();
     found.map(|(id, _)| id).collect()
 }
 
-/// Sessions with the texts of their excerpts, in the order found; asserts that a scan and an index give the same.
+/// The ids of the hits in order, with the texts of their excerpts. Asserts that a scan and an index give the same.
 fn hits(sessions: Sessions<'_>, query: &str, order: Order) -> Vec<(String, Vec<String>)> {
     let source = MemorySource::default();
     for (id, title, age, messages) in sessions {
@@ -55,7 +57,7 @@ fn hits(sessions: Sessions<'_>, query: &str, order: Order) -> Vec<(String, Vec<S
         order,
         ..Ask::default()
     };
-    let found = |searcher: &Searcher| {
+    let search = |searcher: &Searcher| {
         let found = searcher.search(&ask, &|| false).unwrap();
         let by_index = found.as_of.is_some();
         let hits = found.sessions.into_iter().map(|hit| {
@@ -64,11 +66,11 @@ fn hits(sessions: Sessions<'_>, query: &str, order: Order) -> Vec<(String, Vec<S
         });
         (hits.collect::<Vec<(String, Vec<String>)>>(), by_index)
     };
-    let (scanned, by_index) = found(&scanning);
-    assert!(!by_index);
+    let (scanned, by_index) = search(&scanning);
+    assert!(!by_index, "the scan used an index");
     assert_eq!(
         (scanned.clone(), true),
-        found(&scanning.with_indexes(indexes))
+        search(&scanning.with_indexes(indexes))
     );
     scanned
 }
@@ -77,34 +79,37 @@ fn hits(sessions: Sessions<'_>, query: &str, order: Order) -> Vec<(String, Vec<S
 fn titles_rank_above_messages() {
     let sessions = vec![
         (
-            "said",
+            "in-message",
             "Something",
             0,
             vec![text(Role::User, "the quince tart")],
         ),
         (
-            "titled",
+            "in-title",
             "A quince",
             0,
             vec![text(Role::User, "nothing here")],
         ),
     ];
-    assert_eq!(order(sessions, "quince", Order::Best), ["titled", "said"]);
+    assert_eq!(
+        ranked_ids(sessions, "quince", Order::Best),
+        ["in-title", "in-message"]
+    );
 }
 
 #[test]
-fn text_that_was_said_ranks_above_tool_output() {
-    let many = (0..30)
+fn messages_rank_above_tool_output() {
+    let outputs = (0..30)
         .map(|n| tool_output_message(&format!("{n} quince in a list")))
         .collect();
     let sessions = vec![
-        ("printed", "x", 0, many),
-        ("answered", "x", 0, vec![text(Role::Assistant, "a quince")]),
-        ("asked", "x", 0, vec![text(Role::User, "a quince")]),
+        ("in-tool-output", "x", 0, outputs),
+        ("in-answer", "x", 0, vec![text(Role::Assistant, "a quince")]),
+        ("in-question", "x", 0, vec![text(Role::User, "a quince")]),
     ];
     assert_eq!(
-        order(sessions, "quince", Order::Best),
-        ["asked", "answered", "printed"]
+        ranked_ids(sessions, "quince", Order::Best),
+        ["in-question", "in-answer", "in-tool-output"]
     );
 }
 
@@ -117,12 +122,12 @@ fn adjacent_words_rank_above_scattered_ones() {
             0,
             vec![text(Role::User, "tart or sweet, a pear or a quince")],
         ),
-        ("turned", "x", 1, vec![text(Role::User, "a tart quince")]),
-        ("together", "x", 2, vec![text(Role::User, "a Quince tart")]),
+        ("reversed", "x", 1, vec![text(Role::User, "a tart quince")]),
+        ("adjacent", "x", 2, vec![text(Role::User, "a Quince tart")]),
     ];
     assert_eq!(
-        order(sessions, "quince tart", Order::Best),
-        ["together", "scattered", "turned"]
+        ranked_ids(sessions, "quince tart", Order::Best),
+        ["adjacent", "scattered", "reversed"]
     );
 }
 
@@ -136,11 +141,16 @@ fn whole_words_rank_above_parts_of_words() {
             vec![text(Role::User, "concatenated strings")],
         ),
         ("whole", "x", 3, vec![text(Role::User, "the cat sat")]),
-        ("name", "x", 2, vec![text(Role::User, "run cat-file now")]),
+        (
+            "hyphenated",
+            "x",
+            2,
+            vec![text(Role::User, "run cat-file now")],
+        ),
     ];
     assert_eq!(
-        order(sessions, "cat", Order::Best),
-        ["name", "whole", "part"]
+        ranked_ids(sessions, "cat", Order::Best),
+        ["hyphenated", "whole", "part"]
     );
 }
 
@@ -154,18 +164,18 @@ fn recent_sessions_rank_above_old_ones() {
         ]
     };
     assert_eq!(
-        order(sessions(), "quince", Order::Best),
+        ranked_ids(sessions(), "quince", Order::Best),
         ["new", "old", "newest"]
     );
     assert_eq!(
-        order(sessions(), "quince", Order::Newest),
+        ranked_ids(sessions(), "quince", Order::Newest),
         ["newest", "new", "old"]
     );
 }
 
 #[test]
-fn all_words_in_messages_rank_above_one_in_tool_output() {
-    // The least significant text that is needed to cover all words counts.
+fn all_words_in_a_message_rank_above_one_word_in_tool_output() {
+    // A session ranks by the least significant text that is needed to contain all words.
     let mixed = |id: &str, output: &str| {
         let tool = samples::part("t", PartKind::Tool(Box::new(samples::tool(Some(output)))));
         samples::message(
@@ -175,29 +185,29 @@ fn all_words_in_messages_rank_above_one_in_tool_output() {
         )
     };
     let sessions = vec![
-        ("printed", "x", 0, vec![mixed("m", "a marmalade")]),
+        ("in-tool-output", "x", 0, vec![mixed("m", "a marmalade")]),
         (
-            "said",
+            "in-message",
             "x",
             5,
             vec![text(Role::User, "marmalade of, say, quince")],
         ),
     ];
     assert_eq!(
-        order(sessions, "quince marmalade", Order::Best),
-        ["said", "printed"]
+        ranked_ids(sessions, "quince marmalade", Order::Best),
+        ["in-message", "in-tool-output"]
     );
 }
 
 #[test]
 fn excerpts_are_ordered_by_time() {
-    // A history may store its messages in another order than by time; the first five by time are shown.
-    let said = (0..8).map(|n| {
+    // A history may store its messages in another order. The first five by time are shown.
+    let messages = (0..8).map(|n| {
         let mut message = text(Role::User, &format!("{n} quinces"));
         message.created = [5, 2, 7, 1, 8, 3, 6, 4][n];
         message
     });
-    let sessions = vec![("a", "Many quinces", 0, said.collect())];
+    let sessions = vec![("a", "Many quinces", 0, messages.collect())];
     let found = hits(sessions, "quinces", Order::Best);
     let texts = ["Many", "3", "1", "5", "7"].map(|before| format!("{before} «quinces»"));
     assert_eq!(found, [("a".to_owned(), texts.to_vec())]);

@@ -9,6 +9,7 @@ use serde_json::Value;
 
 use super::*;
 
+/// Opens the history with this name.
 fn open(name: &str, path: &Path) -> Library {
     let sources = match name {
         "claude-code" => claude_code::open(path),
@@ -30,7 +31,7 @@ fn results(library: &Library, query: &str) -> Results {
     search(library, &ask(query)).unwrap()
 }
 
-/// All texts of a message; those of JSON also with their escapes resolved.
+/// All texts of a message. Texts of JSON are also returned with their escapes resolved.
 fn texts(message: &Message) -> Vec<String> {
     let mut all: Vec<String> = Vec::new();
     for part in &message.parts {
@@ -70,6 +71,7 @@ fn texts(message: &Message) -> Vec<String> {
     all
 }
 
+/// Adds all strings of a JSON value.
 fn strings(value: Value, all: &mut Vec<String>) {
     match value {
         Value::String(text) => all.push(text),
@@ -79,8 +81,8 @@ fn strings(value: Value, all: &mut Vec<String>) {
     }
 }
 
-/// Every title and message that can be read: its place and its folded texts.
-fn everything(library: &Library) -> Vec<(String, Vec<String>)> {
+/// The place and the folded texts of every readable title and message.
+fn folded_texts(library: &Library) -> Vec<(String, Vec<String>)> {
     let mut all = Vec::new();
     for entry in &library.catalog().entries {
         let (header, conversation) = (&entry.header, library.conversation(entry).unwrap());
@@ -95,7 +97,7 @@ fn everything(library: &Library) -> Vec<(String, Vec<String>)> {
     all
 }
 
-/// One word of each text that has words of letters and digits: the middle one.
+/// The middle word of each text, where words consist of letters and digits.
 fn words(all: &[(String, Vec<String>)]) -> BTreeSet<String> {
     let texts = all.iter().flat_map(|(_, texts)| texts);
     let words = texts.filter_map(|text| {
@@ -109,7 +111,7 @@ fn words(all: &[(String, Vec<String>)]) -> BTreeSet<String> {
 }
 
 #[test]
-fn everything_that_can_be_read_is_found() {
+fn all_readable_text_is_found() {
     for name in [
         "opencode-json-whole",
         "opencode-json-legacy-whole",
@@ -121,7 +123,7 @@ fn everything_that_can_be_read_is_found() {
     ] {
         let dir = copy_of(name);
         let library = open(name, dir.path());
-        let all = everything(&library);
+        let all = folded_texts(&library);
         let words = words(&all);
         assert!(words.len() > 3, "{name}: {words:?}");
         for word in words.iter().step_by(words.len() / 60 + 1) {
@@ -173,7 +175,7 @@ fn text_of_each_storage_form_is_found() {
 fn results_of_complementary_filters_add_up() {
     let dir = copy_of("opencode-json-whole");
     let library = open("opencode-json-whole", dir.path());
-    let of_role = |role| {
+    let matches_of_role = |role| {
         let role = Some(role);
         search(&library, &Ask { role, ..ask("the") })
             .unwrap()
@@ -185,8 +187,8 @@ fn results_of_complementary_filters_add_up() {
         title.to_lowercase().contains("the")
     });
     let (user, agent, title) = (
-        of_role(Role::User),
-        of_role(Role::Assistant),
+        matches_of_role(Role::User),
+        matches_of_role(Role::Assistant),
         titles.count(),
     );
     assert!(user > 0 && agent > 0);
@@ -202,12 +204,12 @@ fn results_of_complementary_filters_add_up() {
     let catalog = library.catalog();
     let calls = catalog.entries.iter().map(|entry| {
         let conversation = library.conversation(entry).unwrap();
-        let of_bash = |m: &&Message| {
+        let has_bash_call = |m: &&Message| {
             m.parts
                 .iter()
                 .any(|p| matches!(&p.kind, PartKind::Tool(t) if &*t.name == "bash"))
         };
-        conversation.messages.iter().filter(of_bash).count()
+        conversation.messages.iter().filter(has_bash_call).count()
     });
     assert_eq!(all.total_matches, calls.sum::<usize>());
     assert!(
@@ -216,28 +218,32 @@ fn results_of_complementary_filters_add_up() {
             .flat_map(|h| &h.excerpts)
             .all(|e| e.tool.as_deref() == Some("bash"))
     );
-    let (kept, dropped) = (
+    let (without_key, with_key) = (
         results(&library, "the -key").total_matches,
         results(&library, "the key").total_matches,
     );
-    assert!(kept > 0 && dropped > 0);
-    assert_eq!(kept + dropped, results(&library, "the").total_matches);
+    assert!(without_key > 0 && with_key > 0);
+    assert_eq!(
+        without_key + with_key,
+        results(&library, "the").total_matches
+    );
 }
 
 #[test]
 fn expressions_match_lines_and_words_of_any_alphabet() {
     let dir = copy_of("opencode-sqlite");
     let library = open("opencode-sqlite", dir.path());
-    let all = everything(&library);
-    let lines = |text: &String| text.lines().any(|line| line.starts_with("error"));
+    let all = folded_texts(&library);
+    let has_such_line = |text: &String| text.lines().any(|line| line.starts_with("error"));
     let expected = all
         .iter()
-        .filter(|(_, texts)| texts.iter().any(lines))
+        .filter(|(_, texts)| texts.iter().any(has_such_line))
         .count();
     assert_eq!(results(&library, "/^error/i").total_matches, expected);
-    let over = results(&library, r"/\w+\n\s*\w+/");
+    let across_lines = results(&library, r"/\w+\n\s*\w+/");
     assert!(
-        over.sessions
+        across_lines
+            .sessions
             .iter()
             .flat_map(|h| &h.excerpts)
             .any(|e| e.field == "tool_output")
@@ -265,14 +271,15 @@ fn messages_that_cannot_be_read_are_not_counted() {
     let path = dir.path().join("opencode.db");
     let library = open("opencode", dir.path());
     let before = results(&library, "the").total_matches;
+    // Deletes a message and leaves its parts.
     let script = "import sqlite3,sys; c=sqlite3.connect(sys.argv[1]); \
         m=c.execute(\"select message_id from part where data like '%\\\"text\\\"%the %' limit 1\").fetchone()[0]; \
         c.execute('pragma foreign_keys=off'); c.execute('delete from message where id=?', (m,)); c.commit()";
-    let done = std::process::Command::new("python3")
+    let status = std::process::Command::new("python3")
         .args(["-c", script])
         .arg(&path)
         .status();
-    assert!(done.unwrap().success());
+    assert!(status.unwrap().success());
     let library = open("opencode", dir.path());
     assert_eq!(results(&library, "the").total_matches, before - 1);
 }

@@ -40,6 +40,7 @@ fn copy_of(name: &str) -> tempfile::TempDir {
     dir
 }
 
+/// Copies a folder with everything in it.
 fn copy(from: &Path, to: &Path) {
     fs::create_dir_all(to).unwrap();
     for child in fs::read_dir(from).unwrap() {

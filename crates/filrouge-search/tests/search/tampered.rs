@@ -28,11 +28,11 @@ struct World {
 }
 
 impl World {
-    fn at(path: &Path) -> Self {
-        Self::indexed_by(path, Arc::new(MemoryIndex::default()))
+    fn open(path: &Path) -> Self {
+        Self::open_with_index(path, Arc::new(MemoryIndex::default()))
     }
 
-    fn indexed_by(path: &Path, index: Arc<dyn TextIndex>) -> Self {
+    fn open_with_index(path: &Path, index: Arc<dyn TextIndex>) -> Self {
         let mut runtime = tokio::runtime::Builder::new_multi_thread();
         let runtime = runtime.enable_all().worker_threads(1).build().unwrap();
         let keyring = Arc::new(Keyring::single([7; 32]));
@@ -46,7 +46,7 @@ impl World {
         }
     }
 
-    /// Searches by the index.
+    /// Brings the index up to date and searches by it.
     fn search(&self, ask: &Ask) -> (Results, FeedCounts) {
         let index = self.engine.index_feed.index().unwrap().clone();
         let feed = LedgerFeed::new(self.engine.clone(), index, Arc::new(SystemClock));
@@ -61,8 +61,8 @@ impl World {
         (found, feed.counts())
     }
 
-    /// Records a session in which a person sends this text.
-    fn say(&self, id: &str, text: &str) {
+    /// Records a session in which a user sends this text.
+    fn record_session(&self, id: &str, text: &str) {
         let session: SessionId = id.parse().unwrap();
         let request = CreateSession {
             session_id: Some(session.clone()),
@@ -101,12 +101,12 @@ fn operator() -> Caller {
     Caller::operator(TenantId::default_tenant())
 }
 
-/// Runs a Python script on a database, which the script accesses as `c`.
+/// Runs a Python script with an open connection `c` to the database.
 pub(crate) fn python(path: &Path, script: &str) {
-    let head =
+    let connect =
         "import sqlite3, sys\nc = sqlite3.connect(sys.argv[1], isolation_level=None, timeout=5)\n";
     let output = Command::new("python3")
-        .args(["-c", &format!("{head}{script}")])
+        .args(["-c", &format!("{connect}{script}")])
         .arg(path)
         .output()
         .unwrap();
@@ -131,21 +131,21 @@ fn indexed_text_that_no_record_confirms_is_not_shown() {
         query: "quince".to_owned(),
         ..Ask::default()
     };
-    let world = World::indexed_by(&path, index());
+    let world = World::open_with_index(&path, index());
     for id in ["a", "b", "c"] {
-        world.say(id, "Where is the quince?");
+        world.record_session(id, "Where is the quince?");
     }
     assert_eq!(world.search(&ask).0.total_sessions, 3);
     drop(world);
     tamper(&path);
-    let (found, counts) = World::indexed_by(&path, index()).search(&ask);
+    let (found, counts) = World::open_with_index(&path, index()).search(&ask);
     let mut ids: Vec<&str> = found.sessions.iter().map(|hit| &*hit.session.id).collect();
     ids.sort_unstable();
     assert_eq!((ids, found.total_sessions), (vec!["a", "c"], 2));
     assert_eq!(
         (counts.stale, counts.sessions),
         (1, 0),
-        "the session was read again"
+        "the tampered session counts as stale and is not read again"
     );
 }
 
@@ -153,16 +153,16 @@ fn indexed_text_that_no_record_confirms_is_not_shown() {
 fn a_search_reports_tampered_sessions() {
     let store = tempfile::tempdir().unwrap();
     let path = store.path().join("filrouge.db");
-    let world = World::at(&path);
+    let world = World::open(&path);
     for id in ["a", "b", "c"] {
-        world.say(id, "Where is the quince?");
+        world.record_session(id, "Where is the quince?");
     }
     drop(world);
     tamper(&path);
-    let world = World::at(&path);
+    let world = World::open(&path);
     let source = Arc::new(world.source());
     assert!(matches!(source.read("b"), Err(ReadError::Skipped(_))));
-    // All sessions are listed; only those that pass the query's filters are scanned.
+    // All sessions are listed, but only those that pass the query's filters are scanned.
     let library = Library::new(Vec::new(), 0).with(source);
     for (exclude, found, notices) in [("a", 1, 1), ("b", 2, 0)] {
         let ask = Ask {
@@ -170,12 +170,12 @@ fn a_search_reports_tampered_sessions() {
             exclude_session: Some(exclude.to_owned()),
             ..Ask::default()
         };
-        let answer = search(&library, &ask).unwrap();
+        let results = search(&library, &ask).unwrap();
         assert_eq!(
-            (answer.total_sessions, answer.notices.len()),
+            (results.total_sessions, results.notices.len()),
             (found, notices)
         );
         let expected = "sessions that could not be read, or not completely: 1";
-        assert!(answer.notices.iter().all(|notice| notice == expected));
+        assert!(results.notices.iter().all(|notice| notice == expected));
     }
 }

@@ -1,3 +1,5 @@
+//! The OpenAPI document: its references, examples, error codes and texts.
+
 use std::collections::BTreeSet;
 
 use serde_json::Value;
@@ -12,18 +14,21 @@ fn document() -> Value {
     finish(crate::routes::api().into_openapi())
 }
 
+/// The operations, each with its id.
 fn operations(document: &Value) -> Vec<(String, &Value)> {
     let paths = document["paths"].as_object().unwrap();
-    let all = paths.values().flat_map(|item| item.as_object().unwrap());
-    all.map(|(_, operation)| {
-        (
-            operation["operationId"].as_str().unwrap().to_owned(),
-            operation,
-        )
-    })
-    .collect()
+    let operations = paths.values().flat_map(|item| item.as_object().unwrap());
+    operations
+        .map(|(_, operation)| {
+            (
+                operation["operationId"].as_str().unwrap().to_owned(),
+                operation,
+            )
+        })
+        .collect()
 }
 
+/// The value, or what it refers to.
 fn resolved<'a>(document: &'a Value, schema: &'a Value) -> &'a Value {
     match schema["$ref"].as_str() {
         Some(reference) => document.pointer(&reference[1..]).unwrap(),
@@ -31,17 +36,20 @@ fn resolved<'a>(document: &'a Value, schema: &'a Value) -> &'a Value {
     }
 }
 
-fn references(value: &Value, collected: &mut Vec<String>) {
+/// Collects all references in a value.
+fn collect_references(value: &Value, collected: &mut Vec<String>) {
     match value {
         Value::Object(members) => {
             for (name, member) in members {
                 match (name.as_str(), member.as_str()) {
                     ("$ref", Some(reference)) => collected.push(reference.to_owned()),
-                    _ => references(member, collected),
+                    _ => collect_references(member, collected),
                 }
             }
         }
-        Value::Array(elements) => elements.iter().for_each(|e| references(e, collected)),
+        Value::Array(elements) => elements
+            .iter()
+            .for_each(|element| collect_references(element, collected)),
         _ => {}
     }
 }
@@ -50,7 +58,7 @@ fn references(value: &Value, collected: &mut Vec<String>) {
 fn every_reference_resolves() {
     let document = document();
     let mut collected = Vec::new();
-    references(&document, &mut collected);
+    collect_references(&document, &mut collected);
     assert!(collected.len() > 100);
     for reference in collected {
         assert!(document.pointer(&reference[1..]).is_some(), "{reference}");
@@ -74,42 +82,43 @@ fn operations_are_described_once_and_with_examples() {
     let document = document();
     let mut ids = BTreeSet::new();
     for (id, operation) in operations(&document) {
-        assert!(ids.insert(id.clone()), "{id} twice");
+        assert!(ids.insert(id.clone()), "{id} occurs twice");
         let summary = operation["summary"].as_str();
         assert!(
-            summary.is_some_and(|s| s.ends_with('.')),
-            "{id} has no summary"
+            summary.is_some_and(|summary| summary.ends_with('.')),
+            "{id} has no summary that ends with a full stop"
         );
         assert!(operation["tags"][0].is_string(), "{id} has no tag");
         let body = operation["requestBody"]["content"].as_object();
         for (media, content) in body.into_iter().flatten() {
-            let several = content["examples"].as_object();
-            let several = several
+            let named_examples = content["examples"].as_object();
+            let named_examples = named_examples
                 .into_iter()
                 .flatten()
-                .map(|(_, named)| &named["value"]);
-            let all: Vec<&Value> = several.chain(content.get("example")).collect();
-            assert!(!all.is_empty(), "{id}: {media} without an example");
-            for example in all {
-                let at = format!("{id} {media}");
+                .map(|(_, example)| &example["value"]);
+            let examples: Vec<&Value> = named_examples.chain(content.get("example")).collect();
+            assert!(!examples.is_empty(), "{id}: {media} without an example");
+            for example in examples {
+                let location = format!("{id} {media}");
                 let as_text = content["schema"]["type"] == "string";
                 assert!(
                     example.is_object() || as_text && example.is_string(),
-                    "{at}"
+                    "{location}"
                 );
-                same_members(&document, &content["schema"], example, &at);
+                assert_same_members(&document, &content["schema"], example, &location);
             }
         }
         for (status, response) in operation["responses"].as_object().unwrap() {
             let response = resolved(&document, response);
             for (media, content) in response["content"].as_object().into_iter().flatten() {
-                has_example(&document, content, &format!("{id} {status} {media}"));
+                assert_has_example(&document, content, &format!("{id} {status} {media}"));
             }
         }
     }
 }
 
-fn has_example(document: &Value, content: &Value, at: &str) {
+/// Asserts that a content has an example that agrees with its schema. Bundles and exported documents need none.
+fn assert_has_example(document: &Value, content: &Value, location: &str) {
     let schema = content["schema"]["$ref"].as_str().unwrap_or_default();
     if ["Bundle", "Document"]
         .iter()
@@ -117,8 +126,11 @@ fn has_example(document: &Value, content: &Value, at: &str) {
     {
         return;
     }
-    assert!(!content["example"].is_null(), "{at} without an example");
-    same_members(document, &content["schema"], &content["example"], at);
+    assert!(
+        !content["example"].is_null(),
+        "{location} without an example"
+    );
+    assert_same_members(document, &content["schema"], &content["example"], location);
 }
 
 /// A schema, merged with the members of all schemas that it is composed of.
@@ -140,7 +152,7 @@ fn merged(document: &Value, schema: &Value) -> Value {
 }
 
 /// Asserts that an example has the members that its schema requires, and no others.
-fn same_members(document: &Value, schema: &Value, example: &Value, at: &str) {
+fn assert_same_members(document: &Value, schema: &Value, example: &Value, location: &str) {
     let schema = merged(document, schema);
     let (Some(members), Some(properties)) = (example.as_object(), schema["properties"].as_object())
     else {
@@ -150,28 +162,29 @@ fn same_members(document: &Value, schema: &Value, example: &Value, at: &str) {
     for name in members.keys().filter(|_| !open) {
         assert!(
             properties.contains_key(name),
-            "{at}: {name} is not in the schema"
+            "{location}: {name} is not in the schema"
         );
     }
     for name in schema["required"].as_array().into_iter().flatten() {
         assert!(
             members.contains_key(name.as_str().unwrap()),
-            "{at}: no {name}"
+            "{location}: no {name}"
         );
     }
     for (name, inner) in properties {
-        let at = format!("{at}.{name}");
+        let location = format!("{location}.{name}");
         match members.get(name) {
-            Some(Value::Array(elements)) => elements
-                .iter()
-                .for_each(|e| same_members(document, &inner["items"], e, &at)),
-            Some(member) => same_members(document, inner, member, &at),
+            Some(Value::Array(elements)) => elements.iter().for_each(|element| {
+                assert_same_members(document, &inner["items"], element, &location)
+            }),
+            Some(member) => assert_same_members(document, inner, member, &location),
             None => {}
         }
     }
 }
 
-/// The stream's schema is a string: the description names the schemas of its events, and the example shows them.
+/// The schema of the stream is a string, so its description names the schemas of the events, and its example shows one
+/// of each.
 #[test]
 fn events_of_the_tail_are_described() {
     let document = document();
@@ -199,7 +212,7 @@ fn events_of_the_tail_are_described() {
         );
         let schema = &document["components"]["schemas"][schema];
         assert!(schema["required"].as_array().unwrap().len() > 5, "{name}");
-        same_members(&document, schema, &data, name);
+        assert_same_members(&document, schema, &data, name);
         shown.insert(name);
     }
     assert!(shown.into_iter().eq(["draft", "item"]));
@@ -217,23 +230,23 @@ fn every_error_code_is_documented() {
             documented.extend(codes.into_iter().flatten().filter_map(Value::as_str));
         }
     }
-    // No operation returns these: they say that there is no operation.
-    let none = ["route_not_found", "method_not_allowed"];
+    // No operation returns these codes: they state that there is no such operation.
+    let of_no_operation = ["route_not_found", "method_not_allowed"];
     for code in filrouge_types::ErrorCode::ALL {
         assert_ne!(
             documented.contains(code.as_str()),
-            none.contains(&code.as_str()),
+            of_no_operation.contains(&code.as_str()),
             "{code}"
         );
     }
 }
 
-/// Texts must not contain what a reader of the document cannot know: this project's design documents, Rust syntax, or
-/// parameter names of the router that differ from the document's.
+/// Texts must not contain what a reader of the document cannot know: references to this project's design documents,
+/// Rust syntax, or the router's own names of parameters.
 #[test]
 fn texts_contain_no_internal_references() {
     let mut texts = Vec::new();
-    described(&document(), &mut texts);
+    collect_texts(&document(), &mut texts);
     assert!(texts.len() > 200);
     for text in texts {
         for word in [
@@ -244,7 +257,8 @@ fn texts_contain_no_internal_references() {
     }
 }
 
-fn described(value: &Value, collected: &mut Vec<String>) {
+/// Collects all titles, summaries and descriptions in a value.
+fn collect_texts(value: &Value, collected: &mut Vec<String>) {
     match value {
         Value::Object(members) => {
             for (name, member) in members {
@@ -252,17 +266,19 @@ fn described(value: &Value, collected: &mut Vec<String>) {
                     ("description" | "summary" | "title", Some(text)) => {
                         collected.push(text.to_owned());
                     }
-                    _ => described(member, collected),
+                    _ => collect_texts(member, collected),
                 }
             }
         }
-        Value::Array(elements) => elements.iter().for_each(|e| described(e, collected)),
+        Value::Array(elements) => elements
+            .iter()
+            .for_each(|element| collect_texts(element, collected)),
         _ => {}
     }
 }
 
 #[test]
-fn tags_are_declared_and_pages_have_names() {
+fn tags_are_declared_and_schemas_of_pages_are_named() {
     let document = document();
     let declared: BTreeSet<&str> = document["tags"]
         .as_array()
@@ -281,7 +297,7 @@ fn tags_are_declared_and_pages_have_names() {
             pages.insert(name.rsplit('/').next().unwrap().to_owned());
         }
     }
-    let named = [
+    let expected = [
         "AuditPage",
         "ChangePage",
         "CheckpointPage",
@@ -291,7 +307,7 @@ fn tags_are_declared_and_pages_have_names() {
         "SessionPage",
         "TurnPage",
     ];
-    assert!(pages.iter().eq(named), "{pages:?}");
+    assert!(pages.iter().eq(expected), "{pages:?}");
 }
 
 #[test]

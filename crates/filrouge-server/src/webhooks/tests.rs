@@ -1,4 +1,4 @@
-//! Tests of a webhook's steps.
+//! The steps of a webhook's worker: order, retries, dead letters, and several processes.
 
 use std::num::NonZeroU32;
 use std::time::Duration;
@@ -21,13 +21,14 @@ async fn run_until_idle(worker: &mut Worker<Receiver>) {
         match worker.step().await.unwrap() {
             Next::Again => {}
             Next::Commit => return,
-            Next::At(time) => panic!("waits until {time}"),
+            Next::At(time) => panic!("the worker waits until {time}"),
         }
     }
     panic!("the worker never waits for a commit");
 }
 
-async fn seconds_waited(worker: &mut Worker<Receiver>) -> i64 {
+/// Runs one step, after which the worker waits; returns for how many seconds.
+async fn wait_seconds_after_step(worker: &mut Worker<Receiver>) -> i64 {
     match worker.step().await.unwrap() {
         Next::At(time) => (time.as_micros() - worker.clock.now().as_micros()) / 1_000_000,
         other => panic!("{other:?}"),
@@ -39,14 +40,14 @@ fn state(stored: Stored<State>) -> State {
 }
 
 #[tokio::test]
-async fn a_new_webhook_begins_now_sends_in_order_and_writes_nothing_when_idle() {
+async fn a_new_webhook_sends_later_changes_in_order_and_writes_nothing_when_idle() {
     let world = World::new();
-    world.session("past").await;
+    world.create_session("past").await;
     let mut worker = world.worker("a");
     run_until_idle(&mut worker).await;
     assert_eq!(world.receiver.count(), 0);
     for id in ["1", "2", "3"] {
-        world.session(id).await;
+        world.create_session(id).await;
     }
     run_until_idle(&mut worker).await;
     assert_eq!(world.receiver.sessions(), [vec!["1", "2"], vec!["3"]]);
@@ -58,7 +59,7 @@ async fn a_new_webhook_begins_now_sends_in_order_and_writes_nothing_when_idle() 
     assert_eq!(
         world.ledger.position().commit_no,
         before,
-        "its own notes are not sent"
+        "an idle worker writes nothing"
     );
     assert_eq!(world.status().await.lag_commits, 0);
 }
@@ -68,16 +69,20 @@ async fn a_refused_batch_keeps_its_id_and_its_changes_across_processes() {
     let world = World::new();
     let mut worker = world.worker("a");
     run_until_idle(&mut worker).await;
-    world.session("1").await;
+    world.create_session("1").await;
     world.receiver.will_answer([refused(500), refused(503)]);
-    assert_eq!(seconds_waited(&mut worker).await, 1);
-    assert_eq!(seconds_waited(&mut worker).await, 1, "not retried early");
+    assert_eq!(wait_seconds_after_step(&mut worker).await, 1);
+    assert_eq!(
+        wait_seconds_after_step(&mut worker).await,
+        1,
+        "no early retry"
+    );
     assert_eq!(world.receiver.count(), 1);
-    world.session("2").await;
+    world.create_session("2").await;
     world.advance_seconds(1);
     // Another process continues the same batch, although there are more changes by now.
     let mut other = world.worker("b");
-    assert_eq!(seconds_waited(&mut other).await, 2);
+    assert_eq!(wait_seconds_after_step(&mut other).await, 2);
     let status = world.status().await;
     assert_eq!(
         (status.failures, status.last_error.as_deref()),
@@ -104,29 +109,29 @@ async fn retry_after_is_honored() {
     let world = World::new();
     let mut worker = world.worker("a");
     run_until_idle(&mut worker).await;
-    world.session("1").await;
+    world.create_session("1").await;
     world.receiver.will_answer([Sent::Refused {
         why: Refusal::Status(429),
         retry_after: Some(Duration::from_secs(90)),
     }]);
-    assert_eq!(seconds_waited(&mut worker).await, 90);
+    assert_eq!(wait_seconds_after_step(&mut worker).await, 90);
     assert!(world.status().await.retry_at.is_some());
 }
 
 #[tokio::test]
-async fn a_batch_is_abandoned_after_all_attempts_and_resent_on_request() {
+async fn a_batch_becomes_a_dead_letter_after_all_attempts_and_is_sent_again_on_request() {
     let world = World::new();
     let mut worker = world.worker("a");
     run_until_idle(&mut worker).await;
-    world.session("1").await;
+    world.create_session("1").await;
     world
         .receiver
         .will_answer([refused(500), refused(500), refused(500)]);
-    seconds_waited(&mut worker).await;
+    wait_seconds_after_step(&mut worker).await;
     world.advance_seconds(1);
-    seconds_waited(&mut worker).await;
+    wait_seconds_after_step(&mut worker).await;
     world.advance_seconds(2);
-    world.session("2").await;
+    world.create_session("2").await;
     run_until_idle(&mut worker).await;
     assert_eq!(
         world.receiver.sessions().last().unwrap(),
@@ -138,7 +143,7 @@ async fn a_batch_is_abandoned_after_all_attempts_and_resent_on_request() {
     let letter = &status.dead_letters[0];
     assert_eq!((letter.attempts, letter.error.as_str()), (3, "status_500"));
 
-    let again = |action| {
+    let change = |action| {
         let (ledger, name) = (world.ledger.clone(), world.feed().name);
         async move {
             change_webhook(ledger.as_ref(), &name, action)
@@ -146,8 +151,8 @@ async fn a_batch_is_abandoned_after_all_attempts_and_resent_on_request() {
                 .unwrap()
         }
     };
-    // Refused a second time: the letter stays, and the feed continues.
-    assert_eq!(again(WebhookAction::Redeliver).await, 1);
+    // The dead letter is refused again: it stays, and the feed continues.
+    assert_eq!(change(WebhookAction::Redeliver).await, 1);
     world.receiver.will_answer([refused(500)]);
     run_until_idle(&mut worker).await;
     let status = world.status().await;
@@ -155,24 +160,28 @@ async fn a_batch_is_abandoned_after_all_attempts_and_resent_on_request() {
         (status.dead_letters[0].attempts, status.redelivering),
         (4, false)
     );
-    // Accepted: the letter is removed.
-    again(WebhookAction::Redeliver).await;
+    // The dead letter is accepted: it is removed.
+    change(WebhookAction::Redeliver).await;
     assert!(world.status().await.redelivering);
     run_until_idle(&mut worker).await;
     let ids = world.receiver.ids();
     assert_eq!(world.receiver.sessions().last().unwrap(), &["1"]);
-    assert_eq!(ids.last(), ids.first(), "with the same id");
+    assert_eq!(
+        ids.last(),
+        ids.first(),
+        "a batch is sent again with the same id"
+    );
     let status = world.status().await;
     assert_eq!((status.dead_letters.len(), status.redelivering), (0, false));
 }
 
 #[tokio::test]
-async fn discarded_letters_are_deleted() {
+async fn discarded_dead_letters_are_deleted() {
     let world = World::new();
     let mut worker = world.worker("a");
     worker.settings.max_attempts = NonZeroU32::MIN;
     run_until_idle(&mut worker).await;
-    world.session("1").await;
+    world.create_session("1").await;
     world.receiver.will_answer([refused(404)]);
     run_until_idle(&mut worker).await;
     let name = world.feed().name;
@@ -180,8 +189,11 @@ async fn discarded_letters_are_deleted() {
     assert_eq!(discard.unwrap(), 1);
     assert!(world.status().await.dead_letters.is_empty());
     let unknown = "other".parse().unwrap();
-    let failed = change_webhook(world.ledger.as_ref(), &unknown, WebhookAction::Enable).await;
-    assert_eq!(failed.unwrap_err().code, filrouge_types::ErrorCode::Invalid);
+    let refused = change_webhook(world.ledger.as_ref(), &unknown, WebhookAction::Enable).await;
+    assert_eq!(
+        refused.unwrap_err().code,
+        filrouge_types::ErrorCode::Invalid
+    );
 }
 
 #[tokio::test]
@@ -189,12 +201,12 @@ async fn a_receiver_that_answers_410_gets_nothing_until_enabled() {
     let world = World::new();
     let mut worker = world.worker("a");
     run_until_idle(&mut worker).await;
-    world.session("1").await;
+    world.create_session("1").await;
     world.receiver.will_answer([Sent::Gone]);
-    seconds_waited(&mut worker).await;
+    wait_seconds_after_step(&mut worker).await;
     for _ in 0..3 {
         world.advance_seconds(1000);
-        seconds_waited(&mut worker).await;
+        wait_seconds_after_step(&mut worker).await;
     }
     assert_eq!(world.receiver.count(), 1);
     assert!(world.status().await.disabled_at.is_some());
@@ -211,18 +223,18 @@ async fn a_receiver_that_answers_410_gets_nothing_until_enabled() {
 }
 
 #[tokio::test]
-async fn of_two_processes_one_sends_until_its_claim_expires() {
+async fn only_one_of_two_processes_sends_until_its_claim_expires() {
     let world = World::new();
     let (mut a, mut b) = (world.worker("a"), world.worker("b"));
     run_until_idle(&mut a).await;
-    world.session("1").await;
+    world.create_session("1").await;
     run_until_idle(&mut a).await;
     assert_eq!(state(a.stored().await.unwrap()).claim.unwrap().holder, "a");
-    world.session("2").await;
+    world.create_session("2").await;
     assert_eq!(
-        seconds_waited(&mut b).await,
+        wait_seconds_after_step(&mut b).await,
         12,
-        "the other one may still be sending"
+        "the other process may still be sending"
     );
     assert_eq!(world.receiver.count(), 1);
     world.advance_seconds(12);
@@ -242,7 +254,7 @@ async fn changes_of_other_kinds_are_skipped() {
     run_until_idle(&mut worker).await;
     let commits = world.ledger.position().commit_no;
     for n in 0..5 {
-        world.session(&n.to_string()).await;
+        world.create_session(&n.to_string()).await;
     }
     run_until_idle(&mut worker).await;
     assert_eq!(world.receiver.count(), 0);

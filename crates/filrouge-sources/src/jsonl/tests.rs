@@ -1,4 +1,4 @@
-//! Tests of when files are read, and of reports about files that cannot be read.
+//! Tests of when files are read, and of the reports about unreadable files.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -134,7 +134,7 @@ fn fingerprint(logs: &Logs<CountingFormat>, id: &str) -> Option<Fingerprint> {
 
 fn reasons(logs: &Logs<CountingFormat>, id: &str) -> Vec<SkipReason> {
     let read = logs.read(id).unwrap();
-    read.skipped.iter().map(|why| why.reason).collect()
+    read.skipped.iter().map(|skipped| skipped.reason).collect()
 }
 
 #[test]

@@ -1,4 +1,5 @@
 //! Tests of combined sources and of the caches.
+
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -163,7 +164,7 @@ fn concurrent_callers_read_a_conversation_once() {
 }
 
 #[test]
-fn one_query_lists_and_reads_once() {
+fn one_query_lists_once_and_reads_each_session_once() {
     let source = Arc::new(MemorySource {
         without_fingerprints: true,
         ..MemorySource::default()
@@ -174,7 +175,7 @@ fn one_query_lists_and_reads_once() {
             parent_id: (n == 2).then(|| "s0".into()),
             ..header(id, 10 + n as i64)
         };
-        let mut message = message("m", Role::User, vec![text("t", "said")]);
+        let mut message = message("m", Role::User, vec![text("t", "hello")]);
         message.created = 1;
         source.put(project, conversation(vec![message]));
     }
@@ -202,7 +203,7 @@ fn sessions_without_a_project_are_not_compared() {
         ..MemorySource::default()
     });
     for n in 0..20 {
-        let mut message = message("m", Role::User, vec![text("t", "said")]);
+        let mut message = message("m", Role::User, vec![text("t", "hello")]);
         message.created = 1;
         source.put(
             header(&format!("s{n}"), 10 + n),

@@ -16,6 +16,7 @@ use serde_json::{Value, json};
 
 use crate::{copy_of, fixture};
 
+// The sessions of the fixture, named after their subjects. `AGENT` is a subagent of `LENS`.
 const LAMP: &str = "0527dd4d-9666-43fc-bb09-8acbf3d0d778";
 const LENS: &str = "1f9f6b92-f7fe-4d48-a077-9082ea2f9a8f";
 const BRUME: &str = "7f4a5bc0-077f-4b98-855f-a5e93f88d08d";
@@ -33,6 +34,7 @@ fn header(source: &dyn Source, id: &str) -> Arc<Header> {
         .unwrap()
 }
 
+/// The file of a session.
 fn file(root: &Path, id: &str) -> PathBuf {
     let project = root.join("projects/-tmp-demo-phare");
     match id {
@@ -79,8 +81,8 @@ fn every_record_is_read_once() {
     for id in [LAMP, LENS, BRUME, AGENT] {
         let read = source.read(id).unwrap();
         let records = records(id);
-        let mut wanted: BTreeMap<&str, usize> = BTreeMap::new();
-        let mut answers = BTreeSet::new();
+        let mut expected: BTreeMap<&str, usize> = BTreeMap::new();
+        let mut response_ids = BTreeSet::new();
         let mut written_texts = Vec::new();
         let mut usage = BTreeMap::new();
         for record in &records {
@@ -92,11 +94,11 @@ fn every_record_is_read_once() {
             match record["type"].as_str().unwrap() {
                 "user" => {
                     let results = blocks.iter().filter(|b| b["type"] == "tool_result").count();
-                    *wanted.entry("results").or_default() += results;
-                    *wanted.entry("user").or_default() += usize::from(results == 0);
+                    *expected.entry("results").or_default() += results;
+                    *expected.entry("user").or_default() += usize::from(results == 0);
                 }
                 "assistant" => {
-                    answers.insert(record["message"]["id"].as_str().unwrap());
+                    response_ids.insert(record["message"]["id"].as_str().unwrap());
                     usage.insert(
                         record["message"]["id"].as_str().unwrap(),
                         &record["message"]["usage"],
@@ -107,13 +109,13 @@ fn every_record_is_read_once() {
             for block in &blocks {
                 match block["type"].as_str().unwrap() {
                     "text" => written_texts.push(block["text"].as_str().unwrap().to_owned()),
-                    "tool_use" => *wanted.entry("tools").or_default() += 1,
-                    "thinking" => *wanted.entry("reasoning").or_default() += 1,
+                    "tool_use" => *expected.entry("tools").or_default() += 1,
+                    "thinking" => *expected.entry("reasoning").or_default() += 1,
                     _ => {}
                 }
             }
         }
-        wanted.insert("assistant", answers.len());
+        expected.insert("assistant", response_ids.len());
         let mut found: BTreeMap<&str, usize> = BTreeMap::new();
         for message in &read.messages {
             let role = if message.role == Role::User {
@@ -134,9 +136,9 @@ fn every_record_is_read_once() {
                 }
             }
         }
-        wanted.retain(|_, count| *count > 0);
+        expected.retain(|_, count| *count > 0);
         found.retain(|_, count| *count > 0);
-        assert_eq!(found, wanted, "{id}");
+        assert_eq!(found, expected, "{id}");
         let mut read_texts: Vec<_> = texts(&read).into_iter().map(str::to_owned).collect();
         read_texts.sort();
         written_texts.sort();
@@ -151,12 +153,12 @@ fn every_record_is_read_once() {
         let tokens = tokens.fold((0, 0, 0), |sum, t| {
             (sum.0 + t.input, sum.1 + t.output, sum.2 + t.cache_read)
         });
-        let wanted = (
+        let expected = (
             sum("input_tokens"),
             sum("output_tokens"),
             sum("cache_read_input_tokens"),
         );
-        assert_eq!(tokens, wanted, "{id}");
+        assert_eq!(tokens, expected, "{id}");
         assert_eq!(read.skipped, [], "{id}");
         assert!(read.messages.is_sorted_by_key(|m| (m.created, m.seq)));
     }
@@ -200,13 +202,13 @@ fn a_subagent_is_linked_to_its_call() {
     let read = source.read(LENS).unwrap();
     let tool = tools(&read)[0];
     assert_eq!((&*tool.name, tool.child.as_deref()), ("Agent", Some(AGENT)));
-    // The notice that the agent has ended comes from the program, not from the user.
+    // The notice that the agent has ended was written by the program, not by the user.
     let notice = |m: &&Message| {
         m.parts.iter().any(|p| matches!(&p.kind, PartKind::Text { text, synthetic: true } if text.contains("<task-notification>")))
     };
     assert_eq!(read.messages.iter().filter(notice).count(), 1);
 
-    // A running agent has no result yet: the metadata file of the agent links it.
+    // A running agent has no result yet, so the metadata file of the agent links it.
     let dir = copy_of("claude-code");
     let path = file(dir.path(), LENS);
     let text = fs::read_to_string(&path).unwrap();
@@ -300,7 +302,7 @@ fn results_errors_and_changes_belong_to_their_calls() {
 }
 
 #[test]
-fn every_path_a_user_may_pass_opens() {
+fn every_path_that_a_user_may_pass_can_be_opened() {
     let root = fixture("claude-code");
     for (path, sessions) in [
         (root.clone(), 4),
@@ -323,11 +325,15 @@ fn every_path_a_user_may_pass_opens() {
             .hint_for(&missing)
             .contains("~/.claude")
     );
-    let other = claude_code::open(&fixture("codex").join("sessions/2026"))
+    let unrecognized = claude_code::open(&fixture("codex").join("sessions/2026"))
         .err()
         .unwrap();
-    assert!(matches!(other, SourceError::Unrecognized { .. }));
-    assert!(claude_code::PROGRAM.hint_for(&other).contains("~/.claude"));
+    assert!(matches!(unrecognized, SourceError::Unrecognized { .. }));
+    assert!(
+        claude_code::PROGRAM
+            .hint_for(&unrecognized)
+            .contains("~/.claude")
+    );
 }
 
 #[test]

@@ -16,6 +16,7 @@ use serde_json::{Value, json};
 
 use crate::{copy_of, fixture};
 
+// The sessions of the fixture, named after their subjects.
 const ORCHARD: &str = "01a1ffd5-4095-77c1-8cfe-49d0d2a644dc";
 const WINTER: &str = "01a1ffd5-4329-7213-9cb0-48d6eca34f99";
 
@@ -31,12 +32,14 @@ fn header(source: &dyn Source, id: &str) -> Arc<Header> {
         .unwrap()
 }
 
+/// The file of a session.
 fn file(root: &Path, id: &str) -> PathBuf {
     root.join(format!(
         "sessions/2026/11/21/rollout-2026-11-21T20-38-48-{id}.jsonl"
     ))
 }
 
+/// The records of a file, read independently of the source.
 fn records(id: &str) -> Vec<Value> {
     let text = fs::read_to_string(file(&fixture("codex"), id)).unwrap();
     text.lines()
@@ -44,7 +47,8 @@ fn records(id: &str) -> Vec<Value> {
         .collect()
 }
 
-fn write(path: &Path, records: &[Value]) {
+/// Writes a file of these records.
+fn write_records(path: &Path, records: &[Value]) {
     fs::create_dir_all(path.parent().unwrap()).unwrap();
     let lines: Vec<String> = records.iter().map(Value::to_string).collect();
     fs::write(path, lines.join("\n") + "\n").unwrap();
@@ -60,7 +64,7 @@ fn tools(conversation: &Conversation) -> Vec<&Tool> {
         .collect()
 }
 
-/// Texts that the user typed or the agent wrote.
+/// The texts that the user typed or the agent wrote.
 fn typed_and_answered(conversation: &Conversation) -> Vec<(Role, &str)> {
     let parts = conversation
         .messages
@@ -77,7 +81,8 @@ fn typed_and_answered(conversation: &Conversation) -> Vec<(Role, &str)> {
         .collect()
 }
 
-fn sum(conversation: &Conversation) -> Tokens {
+/// The tokens of all messages.
+fn token_sum(conversation: &Conversation) -> Tokens {
     let mut sum = Tokens::default();
     for tokens in conversation.messages.iter().filter_map(|m| m.tokens) {
         sum.add(&tokens);
@@ -91,7 +96,7 @@ fn every_item_is_read_once() {
     let source = open(dir.path());
     for id in [ORCHARD, WINTER] {
         let read = source.read(id).unwrap();
-        let mut wanted: BTreeMap<String, usize> = BTreeMap::new();
+        let mut expected: BTreeMap<String, usize> = BTreeMap::new();
         let mut written_texts = Vec::new();
         let mut usage = (0, 0, 0);
         for record in records(id) {
@@ -112,7 +117,7 @@ fn every_item_is_read_once() {
                 kind if kind.ends_with("_call") => "call".to_owned(),
                 kind => kind.to_owned(),
             };
-            *wanted.entry(kind).or_default() += 1;
+            *expected.entry(kind).or_default() += 1;
             for piece in payload["content"].as_array().into_iter().flatten() {
                 written_texts.push(piece["text"].as_str().unwrap().to_owned());
             }
@@ -145,11 +150,11 @@ fn every_item_is_read_once() {
                 }
             }
         }
-        assert_eq!(found, wanted, "{id}");
+        assert_eq!(found, expected, "{id}");
         written_texts.sort();
         read_texts.sort();
         assert_eq!(read_texts, written_texts, "{id}");
-        let tokens = sum(&read);
+        let tokens = token_sum(&read);
         let read_usage = (
             tokens.input + tokens.cache_read,
             tokens.cache_read,
@@ -262,7 +267,7 @@ fn headers_come_from_the_index_and_the_files() {
         (orchard.created, orchard.updated),
         (1_795_293_528_228, 1_795_293_528_757)
     );
-    // Without the index, or with a broken one, the first prompt is the title; the broken index is reported.
+    // Without an index, or with a broken one, the first prompt is the title. A broken index is reported.
     fs::write(dir.path().join("state_6.sqlite"), "no database").unwrap();
     let listing = source.list().unwrap();
     assert_eq!(
@@ -286,10 +291,11 @@ fn headers_come_from_the_index_and_the_files() {
     let missing = codex::open(&dir.path().join("nowhere")).err().unwrap();
     assert!(matches!(missing, SourceError::NotFound { .. }));
     assert!(codex::PROGRAM.hint_for(&missing).contains("~/.codex"));
-    let other = codex::open(&fixture("claude-code")).err().unwrap();
-    assert!(matches!(other, SourceError::Unrecognized { .. }));
-    assert!(codex::PROGRAM.hint_for(&other).contains("~/.codex"));
+    let unrecognized = codex::open(&fixture("claude-code")).err().unwrap();
+    assert!(matches!(unrecognized, SourceError::Unrecognized { .. }));
+    assert!(codex::PROGRAM.hint_for(&unrecognized).contains("~/.codex"));
 }
+
 #[test]
 fn a_session_becomes_turns() {
     let dir = copy_of("codex");

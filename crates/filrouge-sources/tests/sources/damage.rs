@@ -1,13 +1,13 @@
-//! Files that cannot be used fail alone and are reported.
+//! Damaged files are skipped and reported, and affect no other file.
 
 use std::fs;
 
 use filrouge_sources::{ReadError, Source};
 
-use crate::{GeneratedTree, fixture, items, only, put, read_all, reports};
+use crate::{GeneratedTree, fixture, items, only_source, put, read_all, reports};
 
-/// The generated tree with one valid turn, which must be read whatever is stored next to it.
-fn good() -> GeneratedTree {
+/// A generated tree with one valid turn, which must be read whatever else is in the tree.
+fn valid_tree() -> GeneratedTree {
     let tree = GeneratedTree::new();
     tree.user("m1", 1);
     tree.part("m1", "p1", r#""type":"text","text":"q""#);
@@ -44,7 +44,7 @@ const DAMAGE: [(&str, &str, &[u8], &str); 17] = [
 
 #[test]
 fn damaged_files_are_counted_and_reported() {
-    let tree = good();
+    let tree = valid_tree();
     for (dir, id, bytes, _) in DAMAGE {
         fs::write(tree.path().join(dir).join(format!("{id}.json")), bytes).unwrap();
     }
@@ -63,9 +63,9 @@ fn damaged_files_are_counted_and_reported() {
     let (loaded, skipped) = read_all(tree.path());
     let mut expected: Vec<(String, &str)> = DAMAGE
         .iter()
-        .map(|(dir, id, _, why)| (format!("{dir}/{id}.json"), *why))
+        .map(|(dir, id, _, reason)| (format!("{dir}/{id}.json"), *reason))
         .collect();
-    for (name, why) in [
+    for (name, reason) in [
         ("z.json", "too_deep"),
         (".json", "bad_name"),
         ("..json", "bad_name"),
@@ -73,7 +73,7 @@ fn damaged_files_are_counted_and_reported() {
         ("a.tmp", "bad_name"),
         ("dir.json", "wrong_kind"),
     ] {
-        expected.push((format!("{PART}/{name}"), why));
+        expected.push((format!("{PART}/{name}"), reason));
     }
     expected.sort();
     assert_eq!(reports(tree.path(), &skipped), expected);
@@ -84,7 +84,7 @@ fn damaged_files_are_counted_and_reported() {
 
 #[test]
 fn an_answer_to_an_unreadable_question_does_not_join_another_turn() {
-    let tree = good();
+    let tree = valid_tree();
     fs::write(tree.path().join("storage/message/s1/m3.json"), "").unwrap();
     tree.answer("m4", 4, r#","parentID":"m3""#);
     tree.part("m4", "p4", r#""type":"text","text":"to m3""#);
@@ -105,7 +105,7 @@ fn an_answer_to_an_unreadable_question_does_not_join_another_turn() {
 
 #[test]
 fn orphans_are_reported_once() {
-    let tree = good();
+    let tree = valid_tree();
     put(tree.path(), "storage/message/gone/m8.json", "{}");
     put(tree.path(), "storage/part/m8/p8.json", "{}");
     put(tree.path(), "storage/part/m9/p9.json", "{}");
@@ -151,7 +151,7 @@ fn orphans_are_reported_once() {
 #[test]
 fn symbolic_links_are_reported_and_not_followed() {
     use std::os::unix::fs::symlink;
-    let tree = good();
+    let tree = valid_tree();
     let secret = tempfile::tempdir().unwrap();
     put(
         secret.path(),
@@ -159,13 +159,13 @@ fn symbolic_links_are_reported_and_not_followed() {
         r#"{"id":"p7","type":"text","text":"secret"}"#,
     );
     tree.user("m7", 7);
-    let at = |path: &str| tree.path().join(path);
-    symlink(secret.path().join("m7"), at("storage/part/m7")).unwrap();
-    symlink(at("storage"), at("storage/session/loop")).unwrap();
-    symlink("y.json", at("storage/part/m2/y.json")).unwrap();
+    let path_of = |path: &str| tree.path().join(path);
+    symlink(secret.path().join("m7"), path_of("storage/part/m7")).unwrap();
+    symlink(path_of("storage"), path_of("storage/session/loop")).unwrap();
+    symlink("y.json", path_of("storage/part/m2/y.json")).unwrap();
     symlink(
-        at("storage/message/s1/m1.json"),
-        at("storage/message/s1/m6.json"),
+        path_of("storage/message/s1/m1.json"),
+        path_of("storage/message/s1/m6.json"),
     )
     .unwrap();
     let (loaded, skipped) = read_all(tree.path());
@@ -181,8 +181,8 @@ fn symbolic_links_are_reported_and_not_followed() {
         expected.map(|path| (path.to_owned(), "symlink"))
     );
 
-    // A folder above the session's own folder can also be a link.
-    let outside = good();
+    // A folder above the folder of the session can be a link, too.
+    let outside = valid_tree();
     let tree = GeneratedTree::new();
     symlink(
         outside.path().join("storage/message"),
@@ -200,7 +200,7 @@ fn symbolic_links_are_reported_and_not_followed() {
 }
 
 #[test]
-fn only_the_size_of_large_differences_and_no_secret_is_kept() {
+fn large_differences_are_kept_as_their_size_and_secrets_not_at_all() {
     let tree = GeneratedTree::new();
     let large = format!("[\"{}\"]", "x".repeat(1 << 20));
     put(tree.path(), "storage/session_diff/s1.json", &large);
@@ -228,34 +228,36 @@ fn only_the_size_of_large_differences_and_no_secret_is_kept() {
 
 #[test]
 fn a_session_that_was_removed_is_gone() {
-    let tree = good();
-    let source = only(tree.path());
+    let tree = valid_tree();
+    let source = only_source(tree.path());
     assert_eq!(source.list().unwrap().headers.len(), 1);
     fs::remove_file(tree.path().join("storage/session/p1/s1.json")).unwrap();
     assert!(source.list().unwrap().headers.is_empty());
-    let gone = |source: &dyn Source| {
+    let is_gone = |source: &dyn Source| {
         matches!(source.load("s1"), Err(ReadError::Gone))
             && matches!(source.read("s1"), Err(ReadError::Gone))
     };
-    assert!(gone(source.as_ref()));
+    assert!(is_gone(source.as_ref()));
     // A session with this id in another project of the same storage is the same session.
     tree.session("p2", "s1", 5);
     assert_eq!(source.load("s1").unwrap().turns.len(), 1);
     fs::remove_dir_all(tree.path()).unwrap();
     assert!(source.list().is_err() && source.orphans().is_err());
     assert!(matches!(source.load("s1"), Err(ReadError::Unavailable(_))));
-    assert!(gone(only(&fixture("opencode-json-legacy")).as_ref()));
+    assert!(is_gone(
+        only_source(&fixture("opencode-json-legacy")).as_ref()
+    ));
 }
 
 #[test]
 fn a_requested_id_is_never_a_path() {
-    let tree = good();
+    let tree = valid_tree();
     put(
         tree.path(),
         "storage/session/x.json",
         r#"{"id":"x","time":{"created":1}}"#,
     );
-    let source = only(tree.path());
+    let source = only_source(tree.path());
     for id in ["../session/x", "../x", "", ".", "/", "s1/../s1", "s1\0"] {
         assert!(matches!(source.load(id), Err(ReadError::Gone)), "{id:?}");
         assert!(matches!(source.read(id), Err(ReadError::Gone)), "{id:?}");

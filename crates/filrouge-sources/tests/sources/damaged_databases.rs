@@ -8,6 +8,7 @@ use filrouge_sources::{Conversation, Library, SkipReason, Skipped, opencode};
 use crate::copy_of;
 use crate::databases::{conversations, database_of, occurrences, of_generation, python};
 
+/// The reports as (row, name of the reason), sorted.
 fn reports(skipped: &[Skipped]) -> Vec<(String, &'static str)> {
     let name = |s: &Skipped| {
         let path = s.path.to_string_lossy().into_owned();
@@ -23,7 +24,7 @@ fn reports(skipped: &[Skipped]) -> Vec<(String, &'static str)> {
 }
 
 #[test]
-fn malformed_rows_fail_alone() {
+fn malformed_rows_are_skipped_and_reported() {
     let dir = database_of("opencode-sqlite-first");
     let path = dir.path().join("opencode.db");
     python(
@@ -86,14 +87,17 @@ part('prt_lost', 'msg_nowhere', '{"type":"text","text":"lost"}')
     ];
     let found: Vec<_> = found.iter().map(|(p, r)| (p.as_str(), *r)).collect();
     assert_eq!(found, expected);
-    let lost = reports(&source.orphans().unwrap());
+    let orphans = reports(&source.orphans().unwrap());
     let expected = [
         ("message/msg_nowhere".to_owned(), "orphan_parts"),
         ("session/ses_nowhere".to_owned(), "orphan_messages"),
     ];
-    assert_eq!(lost, expected);
-    let gone = source.read("../../etc/x").unwrap_err();
-    assert!(!matches!(gone, filrouge_sources::ReadError::Unavailable(_)));
+    assert_eq!(orphans, expected);
+    let error = source.read("../../etc/x").unwrap_err();
+    assert!(!matches!(
+        error,
+        filrouge_sources::ReadError::Unavailable(_)
+    ));
 }
 
 #[test]
@@ -102,10 +106,10 @@ fn a_damaged_page_loses_only_its_rows() {
     let path = dir.path().join("opencode.db");
     let before = conversations(dir.path());
     let mut bytes = fs::read(&path).unwrap();
-    // A leaf of table `part`; leaves of table `event` contain part ids too.
-    let holds = |page: &[u8], word: &[u8]| page.windows(word.len()).any(|w| w == word);
+    // A leaf page of the table `part`. Leaf pages of the table `event` contain ids of parts, too.
+    let contains = |page: &[u8], word: &[u8]| page.windows(word.len()).any(|w| w == word);
     let is_leaf =
-        |page: &&mut [u8]| page[0] == 0x0d && holds(page, b"prt_") && !holds(page, b"evt_");
+        |page: &&mut [u8]| page[0] == 0x0d && contains(page, b"prt_") && !contains(page, b"evt_");
     let leaf = bytes.chunks_mut(4096).filter(is_leaf).nth(3).unwrap();
     leaf.fill(0xa5);
     fs::write(&path, bytes).unwrap();
@@ -118,10 +122,10 @@ fn a_damaged_page_loses_only_its_rows() {
             .sum()
     };
     let lost = parts(&before) - parts(&after);
-    assert!((1..120).contains(&lost), "{lost}");
-    let named: Vec<_> = after.values().flat_map(|c| &c.skipped).collect();
-    assert!(!named.is_empty());
-    assert!(named.iter().all(|s| s.reason == SkipReason::Malformed));
+    assert!((1..120).contains(&lost), "{lost} parts are lost");
+    let skipped: Vec<_> = after.values().flat_map(|c| &c.skipped).collect();
+    assert!(!skipped.is_empty());
+    assert!(skipped.iter().all(|s| s.reason == SkipReason::Malformed));
     let sources = opencode::open(&path).unwrap();
     let found = occurrences(of_generation(&sources, "sqlite"), "");
     assert!(found.len() > 200, "{}", found.len());
@@ -132,9 +136,9 @@ fn sessions_of_a_damaged_database_are_read_and_never_cached() {
     let dir = database_of("opencode-sqlite");
     let path = dir.path().join("opencode.db");
     let mut bytes = fs::read(&path).unwrap();
-    let holds = |page: &[u8], word: &[u8]| page.windows(word.len()).any(|w| w == word);
+    let contains = |page: &[u8], word: &[u8]| page.windows(word.len()).any(|w| w == word);
     for page in bytes.chunks_mut(4096) {
-        if page[0] == 0x0d && holds(page, b"prt_") && !holds(page, b"evt_") {
+        if page[0] == 0x0d && contains(page, b"prt_") && !contains(page, b"evt_") {
             page.fill(0xa5);
         }
     }
@@ -147,10 +151,10 @@ fn sessions_of_a_damaged_database_are_read_and_never_cached() {
             .iter()
             .all(|header| source.fingerprint(header).is_none())
     );
-    let torn = |header: &&std::sync::Arc<filrouge_sources::Header>| {
+    let is_incomplete = |header: &&std::sync::Arc<filrouge_sources::Header>| {
         !source.read(&header.id).unwrap().skipped.is_empty()
     };
-    assert!(headers.iter().filter(torn).count() > headers.len() / 2);
+    assert!(headers.iter().filter(is_incomplete).count() > headers.len() / 2);
 }
 
 #[test]
@@ -168,12 +172,12 @@ fn databases_that_are_not_histories_are_reported() {
     let catalog = library.catalog();
     assert_eq!((catalog.entries.len(), catalog.unavailable.len()), (14, 1));
     assert!(catalog.unavailable[0].contains("not a SQLite database"));
-    let empty: Vec<_> = catalog.skipped.iter().map(|s| s.reason).collect();
-    assert_eq!(empty, [SkipReason::Database]);
-    let why = opencode::open(&path).err().unwrap();
+    let reasons: Vec<_> = catalog.skipped.iter().map(|s| s.reason).collect();
+    assert_eq!(reasons, [SkipReason::Database]);
+    let error = opencode::open(&path).err().unwrap();
     assert!(
-        matches!(why, filrouge_sources::SourceError::Unrecognized { .. }),
-        "{why:?}"
+        matches!(error, filrouge_sources::SourceError::Unrecognized { .. }),
+        "{error:?}"
     );
     fs::remove_file(&path).unwrap();
     assert!(library.catalog().unavailable[0].contains("does not exist"));

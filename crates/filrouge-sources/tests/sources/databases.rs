@@ -1,5 +1,4 @@
-//! Tests of OpenCode's databases: genuine ones are compared with independent counts, searched, and combined with other
-//! storages.
+//! Tests of OpenCode's databases: genuine ones are compared with independent counts and combined with other storages.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -15,12 +14,12 @@ use serde_json::Value;
 
 use crate::{copy, copy_of, fixture, json};
 
-/// Runs a script that may use `c`, a connection to the database at `path`; returns its output.
+/// Runs a Python script with an open connection `c` to the database at `path`, and returns its output.
 pub(crate) fn python(path: &Path, script: &str) -> String {
-    let head = "import sqlite3, sys, json, time\n\
+    let connect = "import sqlite3, sys, json, time\n\
                 c = sqlite3.connect(sys.argv[1], isolation_level=None, timeout=5)\n";
     let output = Command::new("python3")
-        .args(["-c", &format!("{head}{script}")])
+        .args(["-c", &format!("{connect}{script}")])
         .arg(path)
         .output()
         .unwrap();
@@ -29,7 +28,7 @@ pub(crate) fn python(path: &Path, script: &str) -> String {
     String::from_utf8(output.stdout).unwrap()
 }
 
-/// A copy of only a fixture's database, without the files that OpenCode left next to it.
+/// A copy of a fixture's database without the other files of the fixture.
 pub(crate) fn database_of(name: &str) -> tempfile::TempDir {
     let dir = tempfile::tempdir().unwrap();
     for file in ["opencode.db", "opencode.db-wal"] {
@@ -76,6 +75,7 @@ impl Source for OneGeneration {
     }
 }
 
+/// The sessions of one generation in the first source. Leaks the source, so that tests need not keep it.
 pub(crate) fn of_generation(sources: &[Arc<dyn Source>], generation: &str) -> &'static dyn Source {
     let form = OneGeneration(sources[0].clone(), generation.to_owned());
     assert!(!form.list().unwrap().headers.is_empty(), "{generation}");
@@ -102,6 +102,7 @@ pub(crate) fn role(role: Role) -> &'static str {
     }
 }
 
+/// A script that prints counts of a database and the agent of each session's first message.
 const COUNTS: &str = r#"
 count = lambda sql: {k: n for k, n in c.execute(sql)}
 print(json.dumps({
@@ -194,22 +195,24 @@ fn a_session_in_the_log_is_read_with_its_running_tool() {
 }
 
 #[test]
-fn the_session_written_across_the_wrap_is_in_order_of_time() {
+fn a_session_whose_ids_wrap_around_is_in_order_of_time() {
+    // Ids contain a truncated time, so later ids can be smaller.
     let dir = database_of("opencode-sqlite");
     let all = conversations(dir.path());
-    let wrap = &all["ses_000008563ffeYQ7zbLtpl8wWVX"];
-    let ids: Vec<&str> = wrap.messages.iter().map(|m| &*m.id).collect();
+    let session = &all["ses_000008563ffeYQ7zbLtpl8wWVX"];
+    let ids: Vec<&str> = session.messages.iter().map(|m| &*m.id).collect();
     assert!(ids[0].starts_with("msg_fff") && ids[ids.len() - 1].starts_with("msg_000"));
-    assert!(wrap.messages.is_sorted_by_key(|m| m.created));
-    let text = |m: &filrouge_sources::Message| {
+    assert!(session.messages.is_sorted_by_key(|m| m.created));
+    let has_text = |m: &filrouge_sources::Message| {
         m.parts
             .iter()
             .any(|p| matches!(p.kind, PartKind::Text { .. }))
     };
     assert_eq!(
-        wrap.messages
+        session
+            .messages
             .iter()
-            .filter(|m| m.role == Role::User && text(m))
+            .filter(|m| m.role == Role::User && has_text(m))
             .count(),
         6
     );
@@ -237,8 +240,8 @@ fn trees_and_databases_together_list_each_session_once() {
     for entry in &catalog.entries {
         *by_generation.entry(entry.header.generation).or_insert(0) += 1;
     }
-    // The migrated database has 22 sessions, including all of the tree; the newest database has 23, and 2 of the newer kind;
-    // 2 sessions are only in the oldest tree.
+    // The migrated database has 22 sessions, including all of the tree; the newest database has 23, and 2 of the newer
+    // kind; 2 sessions are only in the oldest tree.
     let expected = [("project", 2), ("session_message", 2), ("sqlite", 22 + 23)];
     assert_eq!(by_generation, BTreeMap::from(expected));
 }

@@ -10,7 +10,7 @@ use std::time::Duration;
 use filrouge_sources::{Fingerprint, Source, claude_code, codex, opencode};
 
 use crate::databases::{database_of, of_generation, python};
-use crate::{GeneratedTree, copy_of, fingerprint, only};
+use crate::{GeneratedTree, copy_of, fingerprint, only_source};
 
 /// The fingerprints of all sessions of these sources.
 fn fingerprints_of(sources: &[Arc<dyn Source>]) -> BTreeMap<(String, String), Fingerprint> {
@@ -25,7 +25,7 @@ fn fingerprints_of(sources: &[Arc<dyn Source>]) -> BTreeMap<(String, String), Fi
 }
 
 /// Waits for the next tick of the file system's clock, so that a further write gets another time than the last one.
-fn settle() {
+fn wait_for_clock_tick() {
     std::thread::sleep(Duration::from_millis(50));
 }
 
@@ -41,7 +41,7 @@ fn fingerprints_are_the_same_in_every_process() {
         ("codex", codex::open),
     ] {
         let dir = copy_of(name);
-        settle();
+        wait_for_clock_tick();
         let first = open(dir.path()).unwrap();
         let (before, again) = (fingerprints_of(&first), fingerprints_of(&first));
         assert!(!before.is_empty(), "{name}");
@@ -74,51 +74,51 @@ fn every_write_to_a_tree_changes_only_its_session() {
     tree.user("m1", 1);
     tree.part("m1", "p1", r#""type":"text","text":"a""#);
     tree.session("p1", "s2", 1);
-    settle();
-    let source = only(tree.path());
+    wait_for_clock_tick();
+    let source = only_source(tree.path());
     let other = fingerprint(&*source, "s2").unwrap();
     let mut seen = vec![fingerprint(&*source, "s1").unwrap()];
-    let mut changed = |what: &str| {
+    let mut assert_changed = |what: &str| {
         let now = fingerprint(&*source, "s1").unwrap();
         assert!(!seen.contains(&now), "{what}");
-        settle();
+        wait_for_clock_tick();
         seen.push(now);
         seen.push(fingerprint(&*source, "s1").unwrap());
         assert_eq!(fingerprint(&*source, "s2"), Some(other), "{what}");
     };
     // This write changes neither the folder nor the file's size.
     tree.part("m1", "p1", r#""type":"text","text":"b""#);
-    changed("a part in place");
+    assert_changed("a part in place");
     tree.user("m1", 2);
-    changed("a message in place");
+    assert_changed("a message in place");
     tree.part("m1", "p2", r#""type":"text","text":"c""#);
-    changed("a new part");
+    assert_changed("a new part");
     fs::remove_file(tree.path().join("storage/part/m1/p2.json")).unwrap();
-    changed("a part less");
+    assert_changed("a removed part");
     tree.answer("m2", 2, "");
-    changed("a new message");
+    assert_changed("a new message");
     fs::remove_file(tree.path().join("storage/message/s1/m2.json")).unwrap();
-    changed("a message less");
+    assert_changed("a removed message");
     tree.session("p1", "s1", 7_777);
-    changed("the record");
+    assert_changed("the session's record");
     // Setting a file's time back does not hide a change.
     let part = tree.path().join("storage/part/m1/p1.json");
     let before = fs::metadata(&part).unwrap().modified().unwrap();
     tree.part("m1", "p1", r#""type":"text","text":"d""#);
     fs::File::open(&part).unwrap().set_modified(before).unwrap();
-    changed("a part with its old time");
+    assert_changed("a part with its old time");
 }
 
 #[test]
-fn two_writes_within_a_tick_have_different_fingerprints_afterwards() {
+fn a_fingerprint_that_was_taken_right_after_a_write_changes_later() {
     let tree = GeneratedTree::new();
     tree.user("m1", 1);
     tree.part("m1", "p1", r#""type":"text","text":"a""#);
-    let source = only(tree.path());
-    // The first listing follows the write at once: a further write may then leave the file's times as they are.
-    let hot = fingerprint(&*source, "s1");
-    settle();
-    assert_ne!(fingerprint(&*source, "s1"), hot);
+    let source = only_source(tree.path());
+    // This listing follows the write at once, so a further write might leave the times of the file unchanged.
+    let early = fingerprint(&*source, "s1");
+    wait_for_clock_tick();
+    assert_ne!(fingerprint(&*source, "s1"), early);
 }
 
 #[test]
@@ -133,7 +133,7 @@ fn every_commit_changes_only_its_session() {
         all.remove(&("sqlite".to_owned(), session.to_owned()));
         all
     };
-    let rest = others();
+    let unchanged = others();
     let mut seen = vec![fingerprint(source, session).unwrap()];
     let part = format!("(SELECT id FROM part WHERE session_id = '{session}' LIMIT 1)");
     for (what, sql) in [
@@ -153,7 +153,10 @@ fn every_commit_changes_only_its_session() {
                 "INSERT INTO message SELECT 'msg_new', session_id, time_created, time_updated, data FROM message WHERE session_id = '{session}' LIMIT 1"
             ),
         ),
-        ("a part less", format!("DELETE FROM part WHERE id = {part}")),
+        (
+            "a removed part",
+            format!("DELETE FROM part WHERE id = {part}"),
+        ),
         (
             "a title",
             format!("UPDATE session SET title = 'other' WHERE id = '{session}'"),
@@ -163,7 +166,7 @@ fn every_commit_changes_only_its_session() {
         let now = fingerprint(source, session).unwrap();
         assert!(!seen.contains(&now), "{what}");
         seen.push(now);
-        assert_eq!(others(), rest, "{what}");
+        assert_eq!(others(), unchanged, "{what}");
     }
     // A checkpoint of the log and new row numbers are not changes.
     let before = fingerprints_of(&sources);

@@ -1,4 +1,4 @@
-//! Applies random damage to genuine files: nothing panics, and sessions that were not touched are unchanged.
+//! Applies random damage to genuine files: nothing panics, and sessions in other files are unchanged.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -9,7 +9,7 @@ use filrouge_types::RawJson;
 
 use crate::{copy_of, items, read_all};
 
-/// Knuth's MMIX generator; only the seed determines a run.
+/// Knuth's MMIX generator. Only the seed determines a run.
 struct Lcg(u64);
 
 impl Lcg {
@@ -37,6 +37,7 @@ fn all_files(dir: &Path, found: &mut Vec<PathBuf>) {
     }
 }
 
+/// Applies one to four random changes.
 fn mutate(random: &mut Lcg, bytes: &mut Vec<u8>) {
     for _ in 0..=random.below(4) {
         let at = random.below(bytes.len().max(1));
@@ -58,7 +59,8 @@ fn by_id(loaded: Vec<LoadedSession>) -> BTreeMap<String, LoadedSession> {
         .collect()
 }
 
-fn run(name: &str, seed: u64, rounds: usize) {
+/// Damages one random file of a fixture in each round.
+fn fuzz(name: &str, seed: u64, rounds: usize) {
     let dir = copy_of(name);
     let mut files = Vec::new();
     all_files(dir.path(), &mut files);
@@ -75,17 +77,17 @@ fn run(name: &str, seed: u64, rounds: usize) {
         let text = String::from_utf8_lossy(&original);
         for (id, one) in &before {
             // A file names its session in its path or in its content; project files name none.
-            let touched = file.to_string_lossy().contains(id.as_str())
+            let may_change = file.to_string_lossy().contains(id.as_str())
                 || text.contains(id.as_str())
                 || file.parent().is_some_and(|p| p.ends_with("project"));
             assert!(
-                touched || after.get(id) == Some(one),
-                "round {round}: {id} lost by {file:?}"
+                may_change || after.get(id) == Some(one),
+                "round {round}: damage to {file:?} changed {id}"
             );
         }
         assert!(
             after.len() == before.len() || skipped.iter().any(|one| one.path == *file),
-            "round {round}: {file:?} lost a session and is not reported"
+            "round {round}: a session is missing, but {file:?} is not reported"
         );
         for item in after.values().flat_map(items) {
             RawJson::parse(item.parts.as_str()).unwrap();
@@ -99,10 +101,10 @@ fn run(name: &str, seed: u64, rounds: usize) {
 
 #[test]
 fn a_mutated_storage_tree_loses_only_damaged_sessions() {
-    run("opencode-json", 20_261_121, 200);
+    fuzz("opencode-json", 20_261_121, 200);
 }
 
 #[test]
 fn a_mutated_legacy_tree_loses_only_damaged_sessions() {
-    run("opencode-json-legacy", 7, 100);
+    fuzz("opencode-json-legacy", 7, 100);
 }

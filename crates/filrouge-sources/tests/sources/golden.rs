@@ -1,14 +1,14 @@
-//! Compares the genuine files with manual counts.
+//! Compares genuine histories with manual counts.
 
 use std::collections::BTreeMap;
 use std::fs;
 
 use filrouge_types::{Channel, TurnStatus};
 
-use crate::{copy_of, count, fixture, items, json, only, read_all};
+use crate::{copy_of, count, fixture, items, json, only_source, read_all};
 
-/// The expected counts of a session: id, agent, turns, questions, notes, thoughts, observations + finals, tool calls, tool
-/// results, other items (summary, error), input + output tokens.
+/// The expected counts of a session: id, agent, turns, questions, notes, thoughts, observations + finals, tool calls,
+/// tool results, other items (summary, error), input + output tokens.
 type Row = (&'static str, &'static str, [usize; 8], u64);
 
 #[rustfmt::skip]
@@ -35,6 +35,7 @@ const LEGACY: [Row; 2] = [
     ("ses_72235f00affefvPj3zTqjv3F2b", "build", [2, 2, 22, 2, 4, 9, 9, 0], 13985),
 ];
 
+/// Compares the sessions of a fixture with their expected counts.
 fn check(name: &str, rows: &[Row]) {
     let (loaded, _) = read_all(&fixture(name));
     assert_eq!(loaded.len(), rows.len());
@@ -81,7 +82,7 @@ fn the_legacy_tree_has_the_expected_counts() {
 }
 
 #[test]
-fn every_usage_is_that_of_its_message() {
+fn usage_is_read_from_each_message() {
     for (name, messages) in [
         ("opencode-json", "storage/message"),
         (
@@ -116,7 +117,7 @@ fn every_usage_is_that_of_its_message() {
 
 #[test]
 fn headers_are_reported_in_order() {
-    let list = only(&fixture("opencode-json")).list().unwrap();
+    let list = only_source(&fixture("opencode-json")).list().unwrap();
     assert_eq!(list.headers.len(), 14);
     assert_eq!(list.skipped, []);
     let headers = list.headers.clone();
@@ -195,11 +196,11 @@ fn turns_have_the_expected_outcomes() {
     assert_eq!(skipped.len(), 1);
     assert_eq!(skipped[0].reason.as_str(), "incomplete");
     // Turns without an answer: a summary, the tools before it, a subtask and a user's command.
-    let silent = loaded
+    let without_answer = loaded
         .iter()
         .flat_map(|one| &one.turns)
         .filter(|turn| turn.outcome == TurnStatus::Finalized && turn.answer().is_none());
-    assert_eq!(silent.count(), 4);
+    assert_eq!(without_answer.count(), 4);
 }
 
 #[test]
@@ -211,8 +212,8 @@ fn repeated_reads_and_reads_of_a_copy_are_equal() {
         // Only reports contain paths.
         let (original, _) = read_all(&fixture(name));
         assert_eq!(original.len(), first.0.len());
-        for (here, there) in original.iter().zip(&first.0) {
-            assert!(here.session == there.session && here.turns == there.turns);
+        for (original, copied) in original.iter().zip(&first.0) {
+            assert!(original.session == copied.session && original.turns == copied.turns);
         }
     }
 }

@@ -1,4 +1,5 @@
-//! Tests of the ledger as a source: the sessions that a caller sees, and the fidelity of imported histories.
+//! Tests of the ledger as a source: the sessions that a caller sees, and whether imported histories equal the
+//! originals.
 
 use std::sync::Arc;
 
@@ -29,7 +30,7 @@ pub(crate) struct World {
 }
 
 impl World {
-    fn over(ledger: Arc<dyn Ledger>) -> Self {
+    fn with_ledger(ledger: Arc<dyn Ledger>) -> Self {
         let mut runtime = tokio::runtime::Builder::new_multi_thread();
         let runtime = runtime.enable_all().worker_threads(1).build().unwrap();
         let entropy = Arc::new(OsEntropy);
@@ -43,7 +44,7 @@ impl World {
     pub(crate) fn in_memory() -> Self {
         let keyring = Arc::new(Keyring::single([7; 32]));
         let clock = Arc::new(FixedClock::at(1_700_000_000_000_000));
-        Self::over(Arc::new(MemoryLedger::new(
+        Self::with_ledger(Arc::new(MemoryLedger::new(
             keyring,
             Arc::new(OsEntropy),
             clock,
@@ -81,7 +82,6 @@ impl World {
         items: serde_json::Value,
     ) {
         let items: Vec<ItemBody> = serde_json::from_value(items).unwrap();
-
         let turn = ImportedTurn {
             request_id: request.parse().unwrap(),
             items,
@@ -107,6 +107,7 @@ fn text(role: &str, channel: &str, text: &str) -> serde_json::Value {
     json!({ "role": role, "channel": channel, "parts": [{ "type": "text", "text": text }] })
 }
 
+/// The ids of all listed sessions.
 fn ids(source: &LedgerSource) -> Vec<String> {
     let listing = source.list().unwrap();
     assert!(!listing.truncated && listing.skipped.is_empty());
@@ -133,7 +134,7 @@ fn session_texts(source: &LedgerSource) -> Vec<(String, String)> {
 }
 
 #[test]
-fn identities_never_see_each_other() {
+fn identities_never_see_sessions_of_others() {
     let world = World::in_memory();
     for name in ["ada", "bob"] {
         let id = format!("of-{name}");
@@ -164,11 +165,11 @@ fn identities_never_see_each_other() {
     assert_eq!(ids(&world.source_for(operator())).len(), 2);
 }
 
-/// A turn with every kind of item.
-pub(crate) fn a_turn() -> serde_json::Value {
+/// The items of a turn, of every kind.
+pub(crate) fn turn_items() -> serde_json::Value {
     json!([
         text("user", "question", "What is there?"),
-        text("assistant", "thought", "I look."),
+        text("assistant", "thought", "Let me see."),
         { "role": "assistant", "channel": "tool_call", "agent": "build", "model": "m-1",
           "parts": [{ "type": "tool_call", "call_id": "c1", "name": "ls", "args": { "path": "." } }] },
         { "role": "tool", "channel": "tool_result",
@@ -178,9 +179,9 @@ pub(crate) fn a_turn() -> serde_json::Value {
         { "role": "tool", "channel": "tool_result",
           "parts": [{ "type": "tool_result", "call_id": "c2", "ok": false, "content": { "code": 1 } }] },
         { "role": "assistant", "channel": "tool_call", "agent": "build",
-          "parts": [{ "type": "tool_call", "call_id": "left", "name": "sleep", "args": 1 }] },
+          "parts": [{ "type": "tool_call", "call_id": "unfinished", "name": "sleep", "args": 1 }] },
         { "role": "tool", "channel": "tool_result",
-          "parts": [{ "type": "tool_result", "call_id": "nobody", "ok": true, "content": "late" }] },
+          "parts": [{ "type": "tool_result", "call_id": "without_call", "ok": true, "content": "late" }] },
         { "role": "assistant", "channel": "final", "agent": "build", "model": "m-1",
           "parts": [{ "type": "text", "text": "Two files." }],
           "usage": { "input_tokens": 10, "output_tokens": 4, "cache_read_input_tokens": 100, "cost": 0.25 } },
@@ -193,6 +194,7 @@ pub(crate) fn a_turn() -> serde_json::Value {
     ])
 }
 
+/// The tool call with this id, or the part of this kind, and its message.
 fn find_part<'a>(conversation: &'a Conversation, part: &str) -> (&'a Message, &'a PartKind) {
     let found = conversation.messages.iter().find_map(|message| {
         let part = message.parts.iter().find(|p| match &p.kind {
@@ -227,7 +229,7 @@ fn a_result_with_an_error_and_no_content_has_that_error() {
 fn items_become_messages_and_parts() {
     let world = World::in_memory();
     world.create_session(&operator(), "s", None);
-    world.record_turn(&operator(), "s", "r", a_turn());
+    world.record_turn(&operator(), "s", "r", turn_items());
     let conversation = world.source_for(operator()).read("s").unwrap();
     let messages = conversation
         .messages
@@ -292,11 +294,11 @@ fn items_become_messages_and_parts() {
         )
     );
     assert_eq!(
-        outcome_of("left"),
+        outcome_of("unfinished"),
         ("sleep".into(), ToolStatus::Running, "1".into(), None)
     );
     assert_eq!(
-        outcome_of("nobody"),
+        outcome_of("without_call"),
         (
             "unknown".into(),
             ToolStatus::Completed,
@@ -323,14 +325,15 @@ fn items_become_messages_and_parts() {
 fn redacted_items_are_not_shown() {
     let world = World::in_memory();
     world.create_session(&operator(), "s", None);
-    world.record_turn(&operator(), "s", "r", a_turn());
+    world.record_turn(&operator(), "s", "r", turn_items());
     let id: SessionId = "s".parse().unwrap();
     let seqs = Seqs::of([(1, 4), (9, 9)]).unwrap();
-    let by = operator();
-    let redacted = world
-        .engine
-        .erasure
-        .redact(&by, id, RedactionTarget::Items(seqs), "asked to");
+    let caller = operator();
+    let redacted =
+        world
+            .engine
+            .erasure
+            .redact(&caller, id, RedactionTarget::Items(seqs), "asked to");
     world.runtime.block_on(redacted).unwrap();
     let source = world.source_for(operator());
     let shown = format!(
@@ -338,8 +341,8 @@ fn redacted_items_are_not_shown() {
         source.read("s").unwrap(),
         source.load("s").unwrap()
     );
-    for gone in ["What is there?", "I look.", "a\\nb", "Two files."] {
-        assert!(!shown.contains(gone), "{gone}");
+    for text in ["What is there?", "Let me see.", "a\\nb", "Two files."] {
+        assert!(!shown.contains(text), "{text}");
     }
     assert!(shown.contains("[redacted]") && shown.contains("We looked."));
     let loaded = source.load("s").unwrap();
@@ -374,8 +377,7 @@ pub(crate) fn import(world: &World, loaded: &LoadedSession, source: &str) {
     }
 }
 
-/// The messages as (id, role, parts), each part as its kind and text. Import masks credentials, so they are masked here
-/// too.
+/// The messages as (id, role, parts), each part as its id, kind and text. Credentials are masked, as in an import.
 fn comparable(conversation: &Conversation) -> Vec<(String, Role, Vec<String>)> {
     let messages = conversation.messages.iter().filter(|message| {
         // Unfinished answers are not imported.
@@ -411,16 +413,16 @@ fn an_imported_history_equals_the_original() {
         "opencode-sqlite-first",
     ] {
         let folder = copy_of(name);
-        let origin = only(folder.path());
+        let origin = only_source(folder.path());
         let store = tempfile::tempdir().unwrap();
-        let world = stored_at(&store.path().join("filrouge.db"));
+        let world = world_in_file(&store.path().join("filrouge.db"));
         let headers = origin.list().unwrap().headers.clone();
         for header in &headers {
             import(&world, &origin.load(&header.id).unwrap(), "opencode");
         }
         let source = world.source_for(operator());
         let listed = source.list().unwrap().headers.clone();
-        let compared = |h: &filrouge_sources::Header| {
+        let fields = |h: &filrouge_sources::Header| {
             (
                 h.id.clone(),
                 h.created,
@@ -430,14 +432,24 @@ fn an_imported_history_equals_the_original() {
             )
         };
         assert_eq!(
-            listed.iter().map(|h| compared(h)).collect::<Vec<_>>(),
-            headers.iter().map(|h| compared(h)).collect::<Vec<_>>()
+            listed.iter().map(|h| fields(h)).collect::<Vec<_>>(),
+            headers.iter().map(|h| fields(h)).collect::<Vec<_>>()
         );
         for header in headers {
-            let (own, here) = (origin.read(&header.id), source.read(&header.id));
-            let (own, here) = (own.unwrap(), here.unwrap());
-            assert_eq!(comparable(&here), comparable(&own), "{}", header.id);
-            assert_eq!(here.boundaries.len(), own.boundaries.len(), "{}", header.id);
+            let (original, imported) = (origin.read(&header.id), source.read(&header.id));
+            let (original, imported) = (original.unwrap(), imported.unwrap());
+            assert_eq!(
+                comparable(&imported),
+                comparable(&original),
+                "{}",
+                header.id
+            );
+            assert_eq!(
+                imported.boundaries.len(),
+                original.boundaries.len(),
+                "{}",
+                header.id
+            );
             let tokens = |c: &Conversation| {
                 c.messages
                     .iter()
@@ -446,17 +458,17 @@ fn an_imported_history_equals_the_original() {
                     .sum::<u64>()
             };
             // The ledger keeps each message's counts unchanged; in OpenCode 0.5 these are the counts of its last step.
-            let expected = match own.token_rule {
+            let expected = match original.token_rule {
                 TokenRule::OpencodeInputHoldsCache => tokens_on_disk(folder.path(), &header.id),
-                _ => tokens(&own),
+                _ => tokens(&original),
             };
-            assert_eq!(tokens(&here), expected, "{}", header.id);
+            assert_eq!(tokens(&imported), expected, "{}", header.id);
         }
         world.runtime.block_on(world.engine.ledger().close());
     }
 }
 
-/// Input without cache reads, plus output, from a session's message files in the older tree.
+/// The sum of input without cache reads and output, from the message files of a session in the older kind of tree.
 fn tokens_on_disk(root: &Path, session: &str) -> u64 {
     let projects = std::fs::read_dir(root.join("project")).unwrap();
     let folders = projects.map(|project| {
@@ -475,9 +487,10 @@ fn tokens_on_disk(root: &Path, session: &str) -> u64 {
         .sum()
 }
 
-pub(crate) fn stored_at(path: &Path) -> World {
+/// A world whose ledger is in a file.
+pub(crate) fn world_in_file(path: &Path) -> World {
     let keyring = Arc::new(Keyring::single([7; 32]));
     let (entropy, clock) = (Arc::new(OsEntropy), Arc::new(SystemClock));
     let options = Options::new(path.to_owned(), keyring, entropy, clock);
-    World::over(Arc::new(SqliteLedger::open(options).unwrap()))
+    World::with_ledger(Arc::new(SqliteLedger::open(options).unwrap()))
 }

@@ -1,4 +1,4 @@
-//! Tests of pages, dropped messages and documents, on genuine histories.
+//! Tests of pages, compacted messages and documents, on genuine histories.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -21,7 +21,8 @@ const STORAGES: [(&str, &str); 4] = [
     ("opencode-sqlite-migrated", "opencode-json-whole"),
 ];
 
-fn raw(id: &str, cursor: Option<String>, max_chars: usize) -> Ask {
+/// A query without masking.
+fn unmasked(id: &str, cursor: Option<String>, max_chars: usize) -> Ask {
     Ask {
         cursor,
         max_chars,
@@ -31,9 +32,9 @@ fn raw(id: &str, cursor: Option<String>, max_chars: usize) -> Ask {
 }
 
 fn all_pages(library: &Library, id: &str, max_chars: usize) -> Vec<History> {
-    let mut pages = vec![history(library, &raw(id, None, max_chars)).unwrap()];
+    let mut pages = vec![history(library, &unmasked(id, None, max_chars)).unwrap()];
     while let Some(cursor) = pages.last().unwrap().next_cursor.clone() {
-        pages.push(history(library, &raw(id, Some(cursor), max_chars)).unwrap());
+        pages.push(history(library, &unmasked(id, Some(cursor), max_chars)).unwrap());
     }
     pages
 }
@@ -62,7 +63,7 @@ fn on_disk(storage: &Path, session: &str) -> BTreeMap<String, BTreeMap<String, V
     messages.map(parts).collect()
 }
 
-/// The texts of a part in its file; texts of tools by field.
+/// The texts of a part in its file, by field.
 fn texts_on_disk(part: &Value) -> BTreeMap<&'static str, String> {
     let text = |value: &Value| value.as_str().map(str::to_owned);
     let found = match part["type"].as_str().unwrap() {
@@ -83,6 +84,7 @@ fn texts_on_disk(part: &Value) -> BTreeMap<&'static str, String> {
         .collect()
 }
 
+/// The texts of a part on a page, by field.
 fn texts_shown(part: &ShownPart) -> BTreeMap<&'static str, String> {
     let mut all = vec![("text", &part.text)];
     if part.kind == "tool" {
@@ -98,7 +100,7 @@ fn texts_shown(part: &ShownPart) -> BTreeMap<&'static str, String> {
 }
 
 #[test]
-fn all_pages_together_are_the_files_contents() {
+fn all_pages_together_equal_the_files() {
     let (dir, library) = opencode_library("opencode-json-whole");
     let storage = dir.path().join("storage");
     let mut sessions = 0;
@@ -153,8 +155,8 @@ fn compactions_drop_the_messages_before_them() {
                 );
                 continue;
             }
-            let full = history(&library, &raw(&id, None, usize::MAX)).unwrap();
-            let dropped = compacted(&library, &raw(&id, None, usize::MAX)).unwrap();
+            let full = history(&library, &unmasked(&id, None, usize::MAX)).unwrap();
+            let dropped = compacted(&library, &unmasked(&id, None, usize::MAX)).unwrap();
             assert_eq!(
                 ids(&dropped.messages),
                 ids(&full.messages[..count]),
@@ -175,12 +177,13 @@ fn compactions_drop_the_messages_before_them() {
             let marks: Vec<bool> = full.messages.iter().map(|m| m.compacted).collect();
             assert_eq!(marks.iter().filter(|m| **m).count(), count);
             assert!(full.messages[count].boundary);
-            small_pages_are_the_same(&library, &id, &dropped);
+            assert_small_pages_equal(&library, &id, &dropped);
         }
     }
 }
 
-fn small_pages_are_the_same(library: &Library, id: &str, full: &CompactedContext) {
+/// Asserts that small pages together have the texts of the complete context.
+fn assert_small_pages_equal(library: &Library, id: &str, full: &CompactedContext) {
     let (mut cursor, mut joined) = (None, String::new());
     let texts = |messages: &[ShownMessage]| -> String {
         let parts = messages.iter().flat_map(|m| &m.parts);
@@ -191,7 +194,7 @@ fn small_pages_are_the_same(library: &Library, id: &str, full: &CompactedContext
             .collect()
     };
     for _ in 0..10_000 {
-        let page = compacted(library, &raw(id, cursor, 30)).unwrap();
+        let page = compacted(library, &unmasked(id, cursor, 30)).unwrap();
         joined.push_str(&texts(&page.messages));
         cursor = page.next_cursor;
         if cursor.is_none() {
@@ -207,11 +210,11 @@ fn a_pruned_output_is_returned() {
     let id = names("opencode-json-whole")("parser");
     let storage = dir.path().join("storage");
     let parts = on_disk(&storage, &id);
-    let is_done = |part: &Value| part["state"]["status"] == "completed";
+    let is_completed = |part: &Value| part["state"]["status"] == "completed";
     let all = parts
         .iter()
         .flat_map(|(m, parts)| parts.iter().map(move |p| (m, p)));
-    let (message, (part, value)) = all.clone().find(|(_, (_, p))| is_done(p)).unwrap();
+    let (message, (part, value)) = all.clone().find(|(_, (_, p))| is_completed(p)).unwrap();
     let mut pruned = value.clone();
     pruned["state"]["time"]["compacted"] = 1_700_000_000_000_i64.into();
     put(
@@ -220,7 +223,7 @@ fn a_pruned_output_is_returned() {
         &pruned.to_string(),
     );
     let library = Library::new(opencode::open(dir.path()).unwrap(), 1 << 20);
-    let dropped = compacted(&library, &raw(&id, None, 0)).unwrap();
+    let dropped = compacted(&library, &unmasked(&id, None, 0)).unwrap();
     assert_eq!((dropped.pruned_outputs, dropped.compactions.len()), (1, 0));
     assert_eq!(ids(&dropped.messages), [message.as_str()]);
     let [shown] = dropped.messages[0].parts.as_slice() else {
@@ -236,7 +239,7 @@ fn keys_in_an_output_are_masked() {
     for (storage, script) in STORAGES {
         let (_dir, library) = opencode_library(storage);
         let id = names(script)("secret");
-        let plain = history(&library, &raw(&id, None, 0)).unwrap();
+        let plain = history(&library, &unmasked(&id, None, 0)).unwrap();
         let masked = history(&library, &Ask::of(&id)).unwrap();
         let (plain, shown) = (json_of(&plain.messages), json_of(&masked.messages));
         assert!(
@@ -284,16 +287,16 @@ fn a_session_in_two_storages_is_listed_once() {
     assert!(files > 0 && in_files == 0, "{in_files} of {files}");
     assert_eq!(catalog.shadowed.len(), files);
     let id = names("opencode-json-whole")("small");
-    let first = history(&library, &raw(&id, None, 0)).unwrap();
+    let first = history(&library, &unmasked(&id, None, 0)).unwrap();
     assert_eq!(first.session.generation, "sqlite");
     assert_eq!(first.total_messages, 7);
 }
 
 #[test]
-fn a_message_written_after_a_query_is_returned_by_the_next() {
+fn a_message_written_after_a_query_is_returned_by_the_next_query() {
     let (dir, library) = opencode_library("opencode-json-whole");
     let id = names("opencode-json-whole")("small");
-    let before = history(&library, &raw(&id, None, 0)).unwrap();
+    let before = history(&library, &unmasked(&id, None, 0)).unwrap();
     assert_eq!((before.total_messages, before.next_cursor), (7, None));
     let storage = dir.path().join("storage");
     let created = 1_800_000_000_000_i64;
@@ -308,7 +311,7 @@ fn a_message_written_after_a_query_is_returned_by_the_next() {
     let newest = Ask {
         newest_first: true,
         limit: 1,
-        ..raw(&id, None, 0)
+        ..unmasked(&id, None, 0)
     };
     let after = history(&library, &newest).unwrap();
     assert_eq!(after.total_messages, 8);
@@ -328,7 +331,7 @@ fn a_torn_part_is_counted_and_reported() {
         &format!("part/{message}/{part}.json"),
         r#"{"id":"#,
     );
-    let shown = history(&library, &raw(&id, None, 0)).unwrap();
+    let shown = history(&library, &unmasked(&id, None, 0)).unwrap();
     assert_eq!(shown.total_messages, 7);
     let notice = shown
         .notices
@@ -359,7 +362,7 @@ fn every_session_is_a_document_in_every_form() {
                 export(&library, id, form, false, &mut out).unwrap();
                 String::from_utf8(out).unwrap()
             };
-            let full = history(&library, &raw(id, None, usize::MAX)).unwrap();
+            let full = history(&library, &unmasked(id, None, usize::MAX)).unwrap();
             let exported = json(&written(Form::Json));
             let messages = exported["messages"].as_array().unwrap();
             assert_eq!(messages.len(), full.total_messages, "{id}");

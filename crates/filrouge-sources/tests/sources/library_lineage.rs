@@ -1,4 +1,4 @@
-//! Tests of lineage on genuine histories: subagents, forks, other programs.
+//! Tests of lineage on genuine histories: subagents and forks of OpenCode, and sessions of other programs.
 
 use filrouge_sources::library::lineage::{Evidence, Fork, Lineage, Relative, lineage};
 use filrouge_sources::{Library, PartKind, claude_code, codex, opencode};
@@ -45,23 +45,24 @@ const STORAGES: [(&str, &str); 3] = [
 ];
 
 #[test]
-fn both_forks_come_from_their_origin() {
+fn forks_are_traced_to_their_origin() {
     for (storage, script) in STORAGES {
         let (_dir, library) = opencode_library(storage);
         let id = names(script);
-        let (origin, fork, cut) = (id("impl"), id("fork"), id("fork2"));
+        let (origin, fork, short_fork) = (id("impl"), id("fork"), id("fork2"));
         let inferred = Evidence::Inferred;
         assert_eq!(
             forks(&lineage_of(&library, &fork).forked_from),
             [(&*origin, inferred, 12)]
         );
-        // The shorter fork has eight of the twelve messages; the other fork has them too. Both forks have the same title.
+        // The shorter fork has eight of the twelve messages; the other fork has them too. Both forks have the same
+        // title.
         assert_eq!(
-            forks(&lineage_of(&library, &cut).forked_from),
+            forks(&lineage_of(&library, &short_fork).forked_from),
             [(&*origin, inferred, 8)]
         );
         let of_origin = lineage_of(&library, &origin);
-        let expected = [(&*fork, inferred, 12), (&*cut, inferred, 8)];
+        let expected = [(&*fork, inferred, 12), (&*short_fork, inferred, 8)];
         assert_eq!(forks(&of_origin.forks), expected, "{storage}");
         assert!(of_origin.forked_from.is_empty() && of_origin.notices.is_empty());
         assert!(lineage_of(&library, &fork).forks.is_empty());
@@ -69,7 +70,7 @@ fn both_forks_come_from_their_origin() {
 }
 
 #[test]
-fn nothing_else_is_a_fork() {
+fn other_sessions_are_not_forks() {
     for (storage, script) in STORAGES {
         let (_dir, library) = opencode_library(storage);
         let id = names(script);
@@ -99,8 +100,8 @@ fn subagents_name_the_calls_that_started_them() {
         ];
         assert_eq!(titles(&review.child_sessions), chain);
         let last = lineage_of(&library, &review.child_sessions[1].session.id);
-        let up = [(1, chain[0].1), (2, "Quality review Plan 07")];
-        assert_eq!(titles(&last.parent_sessions), up);
+        let ancestors = [(1, chain[0].1), (2, "Quality review Plan 07")];
+        assert_eq!(titles(&last.parent_sessions), ancestors);
         assert!(last.child_sessions.is_empty() && last.siblings.is_empty());
         // Each call is in a message of the parent and names the child.
         for (parent, child) in [
@@ -134,7 +135,7 @@ fn subagents_name_the_calls_that_started_them() {
 }
 
 #[test]
-fn the_json_tree_has_its_subagents() {
+fn subagents_in_a_tree_of_files_are_children() {
     let (_dir, library) = opencode_library("opencode-json-whole");
     let id = names("opencode-json-whole");
     let plan = lineage_of(&library, &id("plan"));
@@ -171,7 +172,7 @@ fn a_missing_parent_is_a_gap() {
 }
 
 #[test]
-fn claude_codes_subagent_is_a_child() {
+fn a_subagent_of_claude_code_is_a_child() {
     let dir = copy_of("claude-code");
     let library = Library::new(claude_code::open(dir.path()).unwrap(), 8 << 20);
     let catalog = library.catalog();
@@ -180,8 +181,8 @@ fn claude_codes_subagent_is_a_child() {
     assert_eq!(found.child_sessions.len(), 1);
     let child = &found.child_sessions[0];
     assert!(child.call_id.is_some() && child.message_id.is_some());
-    let back = lineage_of(&library, &child.session.id);
-    assert_eq!(back.parent_sessions[0].session.id, parent);
+    let of_child = lineage_of(&library, &child.session.id);
+    assert_eq!(of_child.parent_sessions[0].session.id, parent);
     for entry in &catalog.entries {
         let found = lineage_of(&library, &entry.header.id);
         assert!(found.forks.is_empty() && found.forked_from.is_empty());

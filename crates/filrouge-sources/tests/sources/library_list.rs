@@ -32,7 +32,7 @@ fn roots_of_a_project_are_those_that_opencode_lists() {
         "opencode-sqlite-first",
     ] {
         let (_dir, library) = opencode_library(name);
-        let kept: BTreeSet<_> = library
+        let stored: BTreeSet<_> = library
             .catalog()
             .entries
             .iter()
@@ -50,7 +50,7 @@ fn roots_of_a_project_are_those_that_opencode_lists() {
                 .iter()
                 .map(|s| s["id"].as_str().unwrap().to_owned());
             // Some fixtures do not contain all sessions.
-            let ids: BTreeSet<_> = ids.filter(|id| kept.contains(id)).collect();
+            let ids: BTreeSet<_> = ids.filter(|id| stored.contains(id)).collect();
             assert_eq!(found, ids, "{name} {project}");
             for row in &page.sessions {
                 let Some(listed) = expected.iter().find(|s| s["id"] == row.id.as_str()) else {
@@ -65,7 +65,7 @@ fn roots_of_a_project_are_those_that_opencode_lists() {
 }
 
 #[test]
-fn all_pages_together_are_the_list() {
+fn all_pages_together_equal_the_list() {
     let (_dir, library) = opencode_library("opencode-sqlite");
     let all = list(
         &library,
@@ -105,19 +105,19 @@ fn all_pages_together_are_the_list() {
 #[test]
 fn a_name_matches_part_of_a_title_or_a_project() {
     let (_dir, library) = opencode_library("opencode-json-whole");
-    let named = |name: &str| {
+    let list_by_name = |name: &str| {
         let ask = Ask {
             session_name: Some(name.to_owned()),
             ..Ask::default()
         };
         list(&library, &ask).unwrap()
     };
-    let accueil = named("PAGE D'ACCUEIL");
+    let accueil = list_by_name("PAGE D'ACCUEIL");
     assert_eq!(accueil.sessions.len(), 1);
     assert_eq!(accueil.project_id, accueil.sessions[0].project_id);
-    assert_eq!(named("de\u{301}po\u{302}t GIT").total, 1);
-    // No title contains it, so it names the project.
-    let project = named("atelier-api");
+    assert_eq!(list_by_name("de\u{301}po\u{302}t GIT").total, 1);
+    // No title contains this name, so it selects a project.
+    let project = list_by_name("atelier-api");
     assert!(
         project.total >= 4 && project.project_id.is_some(),
         "{project:?}"

@@ -54,7 +54,7 @@ fn oracle(fixture_name: &str) -> Oracle {
 }
 
 /// A number in the format of `opencode stats`.
-fn short(number: u64) -> String {
+fn format_count(number: u64) -> String {
     match number {
         0..1_000 => number.to_string(),
         _ => format!("{:.1}K", number as f64 / 1_000.0),
@@ -63,14 +63,14 @@ fn short(number: u64) -> String {
 
 impl Oracle {
     /// Compares everything but `Output`, whose meaning depends on the version.
-    fn agrees_with(&self, sums: &Sums) {
+    fn assert_equals(&self, sums: &Sums) {
         let line = |name: &str| self.lines[name].as_str();
         assert_eq!(line("Sessions"), sums.sessions.to_string());
         assert_eq!(line("Messages"), sums.message_count.to_string());
         assert_eq!(line("Total Cost"), format!("${:.2}", sums.cost));
-        assert_eq!(line("Input"), short(sums.tokens.input));
-        assert_eq!(line("Cache Read"), short(sums.tokens.cache_read));
-        assert_eq!(line("Cache Write"), short(sums.tokens.cache_write));
+        assert_eq!(line("Input"), format_count(sums.tokens.input));
+        assert_eq!(line("Cache Read"), format_count(sums.tokens.cache_read));
+        assert_eq!(line("Cache Write"), format_count(sums.tokens.cache_write));
         let tools = sums
             .tools
             .iter()
@@ -81,7 +81,7 @@ impl Oracle {
 
 /// OpenCode counts forks twice, so its numbers are compared with the sums that include copies.
 #[test]
-fn opencodes_own_statistics_agree_before_1_16() {
+fn statistics_equal_those_of_opencode_before_1_16() {
     for (storage, script) in [
         ("opencode-sqlite-first", "opencode-sqlite-first"),
         ("opencode-sqlite-migrated", "opencode-json-whole"),
@@ -89,12 +89,12 @@ fn opencodes_own_statistics_agree_before_1_16() {
         let (_dir, library) = opencode_library(storage);
         let totals = overview(&library);
         let oracle = oracle(script);
-        oracle.agrees_with(&totals.all);
+        oracle.assert_equals(&totals.all);
         // OpenCode's `Output` includes reasoning, which filrouge counts separately.
         let Tokens {
             output, reasoning, ..
         } = totals.all.tokens;
-        assert_eq!(oracle.lines["Output"], short(output + reasoning));
+        assert_eq!(oracle.lines["Output"], format_count(output + reasoning));
         assert_eq!(reasoning, 408);
         assert_eq!(
             totals.token_rules,
@@ -111,7 +111,7 @@ fn opencodes_own_statistics_agree_before_1_16() {
 }
 
 #[test]
-fn opencodes_own_statistics_agree_in_1_18_but_for_newer_sessions() {
+fn statistics_equal_those_of_opencode_1_18_except_for_newer_sessions() {
     let (_dir, library) = opencode_library("opencode-sqlite");
     let id = names("opencode-sqlite");
     let totals = overview(&library);
@@ -132,15 +132,15 @@ fn opencodes_own_statistics_agree_in_1_18_but_for_newer_sessions() {
         }
         old.tools.retain(|_, used| used.calls > 0);
     }
-    oracle.agrees_with(&old);
-    assert_eq!(oracle.lines["Output"], short(old.tokens.output));
+    oracle.assert_equals(&old);
+    assert_eq!(oracle.lines["Output"], format_count(old.tokens.output));
     assert_eq!(old.tokens.reasoning, 408);
     assert_eq!(totals.token_rules, [TokenRule::OpencodeApart]);
 }
 
 /// The sums that OpenCode 1.18 keeps in its session rows are those of a session's own messages, including copies.
 #[test]
-fn own_sums_are_the_columns_of_the_session() {
+fn own_sums_equal_the_columns_of_the_session() {
     let (dir, library) = opencode_library("opencode-sqlite");
     let newer = [
         names("opencode-sqlite")("v2-secret"),
@@ -185,17 +185,23 @@ fn forks_and_subagents_are_counted_separately() {
     let (_dir, library) = opencode_library("opencode-sqlite");
     let id = names("opencode-sqlite");
     let stats_of = |name: &str| session(&library, &id(name));
-    let (origin, fork, cut) = (stats_of("impl"), stats_of("fork"), stats_of("fork2"));
+    let (origin, fork, short_fork) = (stats_of("impl"), stats_of("fork"), stats_of("fork2"));
     assert_eq!(
         (fork.own.message_count, fork.without_copied.message_count),
         (14, 2)
     );
     assert_eq!(
-        (cut.own.message_count, cut.without_copied.message_count),
+        (
+            short_fork.own.message_count,
+            short_fork.without_copied.message_count
+        ),
         (8, 0)
     );
     assert_eq!(
-        (cut.without_copied.cost, cut.without_copied.sessions),
+        (
+            short_fork.without_copied.cost,
+            short_fork.without_copied.sessions
+        ),
         (0.0, 1)
     );
     assert!((fork.without_copied.cost - 0.0039).abs() < 1e-9);
@@ -203,8 +209,8 @@ fn forks_and_subagents_are_counted_separately() {
     assert!(fork.without_copied.active < fork.own.active);
     assert_eq!(origin.without_copied, origin.own);
     let totals = overview(&library);
-    let twice = totals.all.cost - totals.without_copied.cost;
-    assert!((twice - origin.own.cost - cut.own.cost).abs() < 1e-9);
+    let copied_cost = totals.all.cost - totals.without_copied.cost;
+    assert!((copied_cost - origin.own.cost - short_fork.own.cost).abs() < 1e-9);
 
     // The cost of the parent and of its two generations of descendants (columns of their rows).
     let review = stats_of("review");
@@ -291,13 +297,13 @@ fn the_sums_of_an_overview_add_up_to_its_totals() {
     }
     let (_dir, library) = opencode_library("opencode-sqlite");
     let days = overview(&library).days;
-    // The last day is that of the sessions across the wrap of ids.
+    // The last day is that of the session whose ids wrapped around.
     assert_eq!(days.first().unwrap().date, "2026-01-12");
     assert_eq!(days.last().unwrap().date, "2026-08-14");
 }
 
 #[test]
-fn claude_codes_messages_count_once() {
+fn messages_of_claude_code_are_counted_once() {
     let dir = copy_of("claude-code");
     let library = Library::new(claude_code::open(dir.path()).unwrap(), 8 << 20);
     let parent = session(&library, "1f9f6b92-f7fe-4d48-a077-9082ea2f9a8f");
@@ -347,7 +353,7 @@ fn a_session_that_cannot_be_read_is_reported() {
 }
 
 #[test]
-fn codexs_responses_add_up_to_its_totals() {
+fn the_responses_of_codex_add_up_to_its_totals() {
     let dir = copy_of("codex");
     let library = Library::new(codex::open(dir.path()).unwrap(), 8 << 20);
     let totals = overview(&library);

@@ -10,8 +10,8 @@ use filrouge_sources::{Library, PartKind, Source, opencode};
 use crate::databases::{database_of, of_generation, python};
 use crate::fingerprint;
 
-/// A script that adds a part to a session every 20 ms, as OpenCode does while a model answers. With a second argument, it
-/// adds a part whenever it reads a line. It prints each part's session and number.
+/// A script that adds a part to a session every 20 ms, as OpenCode does while a model answers. With a second argument,
+/// it adds a part whenever it reads a line. It prints each part's session and number.
 const WRITER: &str = r#"
 import sqlite3, sys, time
 c = sqlite3.connect(sys.argv[1], isolation_level=None, timeout=5)
@@ -29,13 +29,15 @@ for n in range(100000):
     if not on_request: time.sleep(0.02)
 "#;
 
+/// A running process of [`WRITER`].
 struct Writer {
     child: Child,
     lines: BufReader<std::process::ChildStdout>,
 }
 
 impl Writer {
-    fn on(path: &Path) -> Self {
+    /// A writer that commits every 20 ms.
+    fn continuous(path: &Path) -> Self {
         Self::start(Command::new("python3").args(["-c", WRITER]).arg(path))
     }
 
@@ -52,7 +54,7 @@ impl Writer {
         Self { child, lines }
     }
 
-    /// Waits for the next commit; returns its session and number.
+    /// Waits for the next commit, and returns its session and number.
     fn next(&mut self) -> (String, String) {
         if let Some(requests) = &mut self.child.stdin {
             requests.write_all(b"\n").unwrap();
@@ -119,7 +121,7 @@ fn the_library_sees_commits_through_its_cache() {
         read.messages.iter().map(|m| m.parts.len()).sum::<usize>()
     };
     assert_eq!(count(), 4);
-    let mut writer = Writer::on(&path);
+    let mut writer = Writer::continuous(&path);
     writer.next();
     let begun = Instant::now();
     while count() < 6 {
@@ -134,7 +136,8 @@ fn a_database_is_read_after_its_last_writer_closed_it() {
     let sources = opencode::open(&path).unwrap();
     let source = of_generation(&sources, "sqlite");
     let session = source.list().unwrap().headers[0].id.clone();
-    // When the script ends, no other process has the database open, and the log is checkpointed as far as our readers allow.
+    // When the script ends, no other process has the database open, and the log is checkpointed as far as our readers
+    // allow.
     python(
         &path,
         "c.execute(\"UPDATE part SET data = '{\\\"type\\\":\\\"text\\\",\\\"text\\\":\\\"changed\\\"}'\"); c.execute('PRAGMA wal_checkpoint(TRUNCATE)'); c.close()",

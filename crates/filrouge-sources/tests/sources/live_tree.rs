@@ -1,10 +1,10 @@
-//! Tests of a tree that is written while it is read: new data is seen at once.
+//! Tests of a tree that changes while it is read: new data is seen at once.
 
 use std::fs;
 
 use filrouge_sources::{SkipReason, Source};
 
-use crate::{GeneratedTree, only, put};
+use crate::{GeneratedTree, only_source, put};
 
 fn titles(source: &dyn Source) -> Vec<String> {
     let headers = source.list().unwrap().headers.clone();
@@ -17,7 +17,7 @@ fn titles(source: &dyn Source) -> Vec<String> {
 #[test]
 fn a_listing_follows_the_files() {
     let tree = GeneratedTree::new();
-    let source = only(tree.path());
+    let source = only_source(tree.path());
     assert_eq!(titles(source.as_ref()), ["s1"]);
     tree.session("p1", "s2", 2000);
     assert_eq!(titles(source.as_ref()), ["s1", "s2"]);
@@ -52,9 +52,9 @@ fn a_listing_follows_the_files() {
 }
 
 #[test]
-fn a_time_that_is_set_back_hides_no_change() {
+fn a_change_is_seen_even_if_the_modification_time_is_reset() {
     let tree = GeneratedTree::new();
-    let source = only(tree.path());
+    let source = only_source(tree.path());
     assert_eq!(titles(source.as_ref()), ["s1"]);
     let path = tree.path().join("storage/session/p1/s1.json");
     let before = fs::metadata(&path).unwrap();
@@ -73,7 +73,7 @@ fn a_time_that_is_set_back_hides_no_change() {
 #[test]
 fn messages_without_a_session_are_reported_by_the_listing() {
     let tree = GeneratedTree::new();
-    let source = only(tree.path());
+    let source = only_source(tree.path());
     assert_eq!(source.list().unwrap().skipped, []);
     put(tree.path(), "storage/message/gone/m1.json", "{}");
     let listing = source.list().unwrap();

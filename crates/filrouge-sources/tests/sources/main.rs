@@ -1,6 +1,6 @@
-//! Tests of the readers on files that the programs wrote, and on changed and damaged copies.
+//! Tests of the sources on files that the programs wrote, and on changed and damaged copies.
 
-// Clippy allows `unwrap` only inside test functions; this allowance covers the helpers outside.
+// Clippy allows `unwrap` only inside test functions. This attribute allows it in helpers, too.
 #![allow(clippy::unwrap_used)]
 
 mod claude_code;
@@ -50,6 +50,7 @@ fn copy_of(name: &str) -> tempfile::TempDir {
     dir
 }
 
+/// Copies a folder with everything in it.
 fn copy(from: &Path, to: &Path) {
     fs::create_dir_all(to).unwrap();
     for child in fs::read_dir(from).unwrap() {
@@ -63,22 +64,22 @@ fn copy(from: &Path, to: &Path) {
     }
 }
 
-/// The only source at a path.
-fn only(path: &Path) -> Arc<dyn Source> {
+/// The only OpenCode source at a path.
+fn only_source(path: &Path) -> Arc<dyn Source> {
     let mut sources = opencode::open(path).unwrap();
     assert_eq!(sources.len(), 1);
     sources.remove(0)
 }
 
-/// The fingerprint of a listed session; `None` when the session is not listed or has no fingerprint.
+/// The fingerprint of a listed session; `None` if the session is not listed or has no fingerprint.
 fn fingerprint(source: &dyn Source, id: &str) -> Option<Fingerprint> {
     let listing = source.list().unwrap();
     let header = listing.headers.iter().find(|header| *header.id == *id);
     source.fingerprint(header?)
 }
 
-/// Everything that the storages at a path return, each session once, from the newest storage: sessions in order of
-/// (created, id), then all reports.
+/// Everything that the storages at a path return: the sessions in order of (created, id), each once and from the newest
+/// storage, and all reports.
 fn read_all(path: &Path) -> (Vec<LoadedSession>, Vec<Skipped>) {
     let mut loaded: Vec<LoadedSession> = Vec::new();
     let mut skipped = Vec::new();
@@ -175,14 +176,17 @@ impl GeneratedTree {
         put(self.path(), &format!("storage/message/s1/{id}.json"), &text);
     }
 
+    /// A message of the user.
     fn user(&self, id: &str, created: i64) {
         self.message(id, "user", created, "", "");
     }
 
+    /// A completed message of the assistant.
     fn answer(&self, id: &str, created: i64, fields: &str) {
         self.message(id, "assistant", created, r#","completed":1"#, fields);
     }
 
+    /// A part of a message of `s1`; `fields` is JSON without braces.
     fn part(&self, message: &str, id: &str, fields: &str) {
         let text = format!(r#"{{"id":"{id}","sessionID":"s1","messageID":"{message}",{fields}}}"#);
         put(
@@ -193,10 +197,10 @@ impl GeneratedTree {
     }
 
     fn load(&self) -> LoadedSession {
-        only(self.path()).load("s1").unwrap()
+        only_source(self.path()).load("s1").unwrap()
     }
 
     fn conversation(&self) -> Conversation {
-        only(self.path()).read("s1").unwrap()
+        only_source(self.path()).read("s1").unwrap()
     }
 }

@@ -1,23 +1,25 @@
-//! Tests of every kind of part and message, one by one.
+//! Tests of how each kind of part and message becomes an item.
 
 use filrouge_types::{Channel, ItemBody, RawJson, Role, TurnStatus};
 use serde_json::{Value, json};
 
 use crate::{GeneratedTree, fixture, items, json, read_all};
 
+/// The item with this id.
 fn find<'a>(all: &[&'a ItemBody], id: &str) -> &'a ItemBody {
     all.iter()
         .find(|item| item.item_id.as_ref().is_some_and(|i| i.as_str() == id))
         .unwrap()
 }
 
+/// What the source keeps in the metadata of an item.
 fn notes(item: &ItemBody) -> Value {
     item.metadata
         .as_ref()
         .map_or(Value::Null, |m| json(m.as_str())["opencode"].clone())
 }
 
-fn kinds(item: &ItemBody) -> (Role, &str) {
+fn role_and_channel(item: &ItemBody) -> (Role, &str) {
     (item.role, item.channel.as_str())
 }
 
@@ -27,14 +29,14 @@ fn genuine_tools_become_calls_and_results() {
     let all: Vec<&ItemBody> = loaded.iter().flat_map(items).collect();
 
     let call = find(&all, "prt_c186e41b400287qIXvFls87wMh:call");
-    assert_eq!(kinds(call), (Role::Assistant, "tool_call"));
+    assert_eq!(role_and_channel(call), (Role::Assistant, "tool_call"));
     let part = &json(call.parts.as_str())[0];
     assert_eq!(
         (&part["name"], &part["args"]["description"]),
         (&json!("task"), &json!("Licence check"))
     );
     let result = find(&all, "prt_c186e41b400287qIXvFls87wMh:result");
-    assert_eq!(kinds(result), (Role::Tool, "tool_result"));
+    assert_eq!(role_and_channel(result), (Role::Tool, "tool_result"));
     let part = &json(result.parts.as_str())[0];
     assert_eq!(
         (&part["ok"], &part["call_id"]),
@@ -69,14 +71,14 @@ fn genuine_texts_and_notes_are_mapped() {
         ("prt_c186e4174001AsPuq0fRR00dQF", "step-finish"),
     ] {
         let item = find(&all, id);
-        assert_eq!(kinds(item), (Role::System, "system_note"));
+        assert_eq!(role_and_channel(item), (Role::System, "system_note"));
         assert_eq!(json(item.parts.as_str())[0]["type"], kind);
     }
     let injected = find(&all, "prt_c186e412e004vzhQITpa5Xarrs");
-    assert_eq!(kinds(injected), (Role::User, "system_note"));
+    assert_eq!(role_and_channel(injected), (Role::User, "system_note"));
     assert_eq!(notes(injected)["part"]["synthetic"], true);
     let question = find(&all, "prt_c186e412e002Ar148XOLdL5X3J");
-    assert_eq!(kinds(question), (Role::User, "question"));
+    assert_eq!(role_and_channel(question), (Role::User, "question"));
     assert_eq!(
         question.parts.as_str(),
         r#"[{"type":"text","text":"Explain this repository @general "}]"#
@@ -86,7 +88,7 @@ fn genuine_texts_and_notes_are_mapped() {
         "Tour of the repository"
     );
     let answer = find(&all, "prt_c186e4173002HDkGuWVgkmMzIE");
-    assert_eq!(kinds(answer), (Role::Assistant, "final"));
+    assert_eq!(role_and_channel(answer), (Role::Assistant, "final"));
     assert_eq!(
         (answer.agent.as_deref(), answer.model.as_deref()),
         (Some("build"), Some("mock/atelier-1"))
@@ -102,7 +104,7 @@ fn genuine_errors_files_and_compactions_are_mapped() {
     let (loaded, _) = read_all(&fixture("opencode-json"));
     let all: Vec<&ItemBody> = loaded.iter().flat_map(items).collect();
     let error = find(&all, "msg_c186e40ea001ZP2Kcm6udPKOY4:error");
-    assert_eq!(kinds(error), (Role::Assistant, "error"));
+    assert_eq!(role_and_channel(error), (Role::Assistant, "error"));
     let part = &json(error.parts.as_str())[0];
     assert_eq!(
         (&part["code"], &part["source"], &part["retryable"]),
@@ -117,10 +119,19 @@ fn genuine_errors_files_and_compactions_are_mapped() {
             .find(|item| json(item.parts.as_str())[0]["type"] == kind)
             .unwrap()
     };
-    assert_eq!(kinds(by_type("file")), (Role::User, "question"));
-    assert_eq!(kinds(by_type("patch")), (Role::System, "system_note"));
-    assert_eq!(kinds(by_type("compaction")), (Role::System, "system_note"));
-    assert_eq!(kinds(by_type("reasoning")), (Role::Assistant, "thought"));
+    assert_eq!(role_and_channel(by_type("file")), (Role::User, "question"));
+    assert_eq!(
+        role_and_channel(by_type("patch")),
+        (Role::System, "system_note")
+    );
+    assert_eq!(
+        role_and_channel(by_type("compaction")),
+        (Role::System, "system_note")
+    );
+    assert_eq!(
+        role_and_channel(by_type("reasoning")),
+        (Role::Assistant, "thought")
+    );
     let summary = all
         .iter()
         .find(|item| item.channel == Channel::Summary)
@@ -185,7 +196,10 @@ fn part_types_that_no_fixture_contains_are_mapped() {
     assert_eq!(loaded.skipped.len(), 1);
     assert_eq!(loaded.skipped[0].reason.as_str(), "duplicate_id");
     let all = items(&loaded);
-    assert_eq!(kinds(find(&all, "a")), (Role::User, "system_note"));
+    assert_eq!(
+        role_and_channel(find(&all, "a")),
+        (Role::User, "system_note")
+    );
     let raw = find(&all, "b");
     assert_eq!(
         raw.parts.as_str(),
@@ -194,11 +208,18 @@ fn part_types_that_no_fixture_contains_are_mapped() {
     assert_eq!(raw.occurred_at.unwrap().as_micros(), 7_000);
     assert_eq!(find(&all, "c").occurred_at.unwrap().as_micros(), 9_000);
     for id in ["c", "d", "e", "f", "g"] {
-        assert_eq!(kinds(find(&all, id)), (Role::System, "system_note"), "{id}");
+        assert_eq!(
+            role_and_channel(find(&all, id)),
+            (Role::System, "system_note"),
+            "{id}"
+        );
     }
     let kept = r#"[{"id":"e","sessionID":"s1","messageID":"m2","type":"new-kind","x":[1, 2]}]"#;
     assert_eq!(find(&all, "e").parts.as_str(), kept);
-    assert_eq!(kinds(find(&all, "h")), (Role::Assistant, "observation"));
+    assert_eq!(
+        role_and_channel(find(&all, "h")),
+        (Role::Assistant, "observation")
+    );
 }
 
 #[test]
@@ -227,7 +248,7 @@ fn tools_are_mapped_in_every_state() {
     assert_eq!(
         all.len(),
         1 + 2 + 2 + 2,
-        "the bare question, two calls, two pairs"
+        "the question, two calls without results, and two calls with results"
     );
     assert_eq!(
         notes(find(&all, "a:call"))["state"],
@@ -246,10 +267,10 @@ fn tools_are_mapped_in_every_state() {
         r#"[{"type":"tool_result","call_id":"cc","ok":false,"latency_ms":4,"content":"no"}]"#
     );
     assert_eq!(failed.occurred_at.unwrap().as_micros(), 9_000);
-    let done = find(&all, "d:result");
-    assert_eq!(json(done.parts.as_str())[0]["latency_ms"], Value::Null);
+    let completed = find(&all, "d:result");
+    assert_eq!(json(completed.parts.as_str())[0]["latency_ms"], Value::Null);
     assert_eq!(
-        notes(done)["state"],
+        notes(completed)["state"],
         json!({"title": "T", "time": {"start": 9, "end": 5, "compacted": 7}, "attachments": [], "metadata": {"output": "o2"}})
     );
 }

@@ -1,12 +1,13 @@
-//! Tests of the neutral form: every kind of part, compactions, reverted messages, and records that cannot be used.
+//! Tests of the neutral form: every kind of part, compactions, reverted messages, and unusable records.
 
 use std::fs;
 use std::path::Path;
 
 use filrouge_sources::{Changes, PartKind, TokenRule, Tokens, Tool, ToolStatus};
 
-use crate::{GeneratedTree, fixture, only, put, reports};
+use crate::{GeneratedTree, fixture, only_source, put, reports};
 
+/// The kinds of all parts of the session.
 fn kinds(tree: &GeneratedTree) -> Vec<PartKind> {
     let read = tree.conversation();
     let parts = read.messages.into_iter().flat_map(|m| m.parts);
@@ -21,6 +22,7 @@ fn part(fields: &str) -> PartKind {
     kinds(&tree).remove(0)
 }
 
+/// A tool call in this state, read from a tree.
 fn tool(state: &str) -> Tool {
     let fields = format!(r#""type":"tool","callID":"c1","tool":"bash","state":{state}"#);
     match part(&fields) {
@@ -45,7 +47,7 @@ fn every_kind_of_part_is_read() {
         part(r#""type":"text","text":"a","ignored":true"#),
         text("a", true)
     );
-    // Invalid Unicode is replaced; the rest of the text is kept.
+    // Invalid Unicode is replaced, and the rest of the text is kept.
     let PartKind::Text { text: half, .. } = part(r#""type":"text","text":"\ud800x""#) else {
         panic!("no text");
     };
@@ -149,7 +151,7 @@ fn tools_are_read_in_every_state() {
     assert_eq!(other.child, None);
 }
 
-/// A tree with a question, an answer, a compaction, and another question.
+/// A tree with a question, an answer, a compaction whose part has the fields `tail`, and another question.
 fn compacted(tail: &str) -> GeneratedTree {
     let tree = GeneratedTree::new();
     tree.user("m1", 1);
@@ -181,8 +183,8 @@ fn finished_compactions_are_boundaries() {
 
     let kept = compacted(r#","tail_start_id":"m2""#).conversation();
     assert_eq!(kept.boundaries[0].at, 1);
-    let gone = compacted(r#","tail_start_id":"m0""#).conversation();
-    assert_eq!(gone.boundaries[0].at, 2);
+    let missing = compacted(r#","tail_start_id":"m0""#).conversation();
+    assert_eq!(missing.boundaries[0].at, 2);
 
     // A compaction that failed or has not ended drops no messages.
     for fields in [
@@ -220,7 +222,7 @@ fn finished_compactions_are_boundaries() {
 
 #[test]
 fn the_genuine_compaction_and_revert_are_read() {
-    let source = only(&fixture("opencode-json"));
+    let source = only_source(&fixture("opencode-json"));
     let read = source.read("ses_41fc9dacbffenl45ixpQMNoe5J").unwrap();
     let [one] = &read.boundaries[..] else {
         panic!("{:?}", read.boundaries);
@@ -249,7 +251,7 @@ fn the_genuine_compaction_and_revert_are_read() {
 }
 
 #[test]
-fn tokens_are_each_counted_once() {
+fn each_token_is_counted_once() {
     let raw = r#","tokens":{"input":100,"output":40,"reasoning":10,"cache":{"read":60,"write":5}}"#;
     for (version, rule, input, output) in [
         ("0.5.29", TokenRule::OpencodeInputHoldsCache, 40, 40),
@@ -340,12 +342,12 @@ fn errors_models_and_unfinished_messages_are_read() {
         ("APIError", "later", true)
     );
     assert_eq!(&*messages[2].error.as_ref().unwrap().message, "broken");
-    // The answer of a program that was killed has no end.
+    // The answer of a killed program has no end.
     assert_eq!(messages[1].completed, None);
 }
 
 #[test]
-fn messages_are_ordered_by_time_then_id_and_parts_across_a_wrap() {
+fn messages_are_ordered_by_time_and_parts_by_id_even_if_ids_wrap_around() {
     let tree = GeneratedTree::new();
     tree.user("msg_ffff2", 1);
     tree.user("msg_00001", 2);

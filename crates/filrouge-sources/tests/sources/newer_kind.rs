@@ -1,5 +1,5 @@
-//! Tests of sessions whose messages are in `session_message`: genuine sessions of 1.18, and generated sessions of 2.x that
-//! follow its schema and users' dumps.
+//! Tests of OpenCode sessions whose messages are in `session_message`: genuine ones of 1.18, and generated ones of 2.x
+//! that follow its schema and dumps of users.
 
 use std::path::Path;
 
@@ -28,7 +28,7 @@ fn tools(read: &Conversation) -> Vec<&Tool> {
 }
 
 #[test]
-fn genuine_sessions_are_read_entirely() {
+fn genuine_sessions_are_read_completely() {
     let dir = database_of("opencode-sqlite");
     let sources = opencode::open(dir.path()).unwrap();
     let source = of_generation(&sources, "session_message");
@@ -73,7 +73,7 @@ fn genuine_sessions_are_read_entirely() {
     assert_eq!(found, [("msg_c7f6d8fac001bFBrqd66dzZEfP", "user")]);
 }
 
-/// The tables of 2.x, as its first migration creates them.
+/// A script that creates the tables of 2.x, as its first migration does, and defines functions that insert rows.
 const V2: &str = r#"
 c.executescript('''
 PRAGMA journal_mode = WAL;
@@ -130,7 +130,8 @@ message('ses_fork', 'user', 1000, text='do it')
 message('ses_fork', 'user', 2001, text='do it otherwise')
 "#;
 
-pub(crate) fn database_by(script: &str) -> tempfile::TempDir {
+/// A database of 2.x with the rows that a script inserts.
+pub(crate) fn database_from_script(script: &str) -> tempfile::TempDir {
     let dir = tempfile::tempdir().unwrap();
     python(
         &dir.path().join("opencode-next.db"),
@@ -139,7 +140,8 @@ pub(crate) fn database_by(script: &str) -> tempfile::TempDir {
     dir
 }
 
-fn v2(path: &Path) -> (Vec<std::sync::Arc<dyn Source>>, Conversation) {
+/// The sources of a database of 2.x, and its session `ses_all`.
+fn open_v2(path: &Path) -> (Vec<std::sync::Arc<dyn Source>>, Conversation) {
     let sources = opencode::open(path).unwrap();
     let read = of_generation(&sources, "session_v2")
         .read("ses_all")
@@ -149,8 +151,8 @@ fn v2(path: &Path) -> (Vec<std::sync::Arc<dyn Source>>, Conversation) {
 
 #[test]
 fn every_type_of_2_x_is_converted() {
-    let dir = database_by(EVERYTHING);
-    let (_sources, read) = v2(dir.path());
+    let dir = database_from_script(EVERYTHING);
+    let (_sources, read) = open_v2(dir.path());
     let roles: Vec<Role> = read.messages.iter().map(|m| m.role).collect();
     use Role::{Assistant, System, User};
     assert_eq!(
@@ -221,8 +223,8 @@ fn every_type_of_2_x_is_converted() {
 
 #[test]
 fn tools_of_2_x_have_their_states() {
-    let dir = database_by(EVERYTHING);
-    let (_sources, read) = v2(dir.path());
+    let dir = database_from_script(EVERYTHING);
+    let (_sources, read) = open_v2(dir.path());
     let tools = tools(&read);
     let states: Vec<_> = tools.iter().map(|t| (&*t.name, t.status)).collect();
     use ToolStatus::{Completed, Error, Pending, Running};
@@ -248,14 +250,14 @@ fn tools_of_2_x_have_their_states() {
 
 #[test]
 fn only_finished_compactions_drop_messages() {
-    let dir = database_by(EVERYTHING);
-    let (_sources, read) = v2(dir.path());
-    let cuts: Vec<_> = read
+    let dir = database_from_script(EVERYTHING);
+    let (_sources, read) = open_v2(dir.path());
+    let boundaries: Vec<_> = read
         .boundaries
         .iter()
         .map(|b| (b.at, b.automatic))
         .collect();
-    assert_eq!(cuts, [(11, Some(true))]);
+    assert_eq!(boundaries, [(11, Some(true))]);
     let PartKind::Compaction { summary, automatic } = &read.messages[11].parts[0].kind else {
         panic!("{:?}", read.messages[11]);
     };
@@ -267,8 +269,8 @@ fn only_finished_compactions_drop_messages() {
 
 #[test]
 fn forks_and_children_of_2_x_are_recorded() {
-    let dir = database_by(EVERYTHING);
-    let (sources, _) = v2(dir.path());
+    let dir = database_from_script(EVERYTHING);
+    let (sources, _) = open_v2(dir.path());
     let source = of_generation(&sources, "session_v2");
     let headers = source.list().unwrap().headers.clone();
     let relations: Vec<_> = headers
@@ -346,8 +348,8 @@ c.execute("INSERT INTO session_message VALUES ('msg_new', 'ses_44e90d925ffeBM67k
     assert_eq!(listing.shadowed.len(), 2);
     let newest = of_generation(&sources, "session_v2");
     assert_eq!(newest.list().unwrap().headers.len(), 2);
-    let done = newest.read("ses_44e90d925ffeBM67k4fmNh04dz").unwrap();
-    assert_eq!(texts(&done.messages[0]), [("imported", false)]);
+    let imported = newest.read("ses_44e90d925ffeBM67k4fmNh04dz").unwrap();
+    assert_eq!(texts(&imported.messages[0]), [("imported", false)]);
     let not_imported = newest.read("ses_44e90ece5ffeNgzx3noAXP34ja").unwrap();
     assert!(not_imported.messages.len() > 4);
     assert_eq!(not_imported.messages, old.messages);

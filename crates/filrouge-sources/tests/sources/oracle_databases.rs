@@ -1,4 +1,4 @@
-//! Compares genuine databases with what OpenCode itself exported from them, and with the tree that one was migrated from.
+//! Compares genuine databases with what OpenCode exported from them, and one with the tree from which it was migrated.
 
 use std::fs;
 use std::path::Path;
@@ -7,8 +7,9 @@ use filrouge_sources::{Conversation, Header, Message, PartKind, opencode};
 use serde_json::Value;
 
 use crate::databases::{conversations, database_of, of_generation, role};
-use crate::{copy_of, fixture, json, only};
+use crate::{copy_of, fixture, json, only_source};
 
+/// What OpenCode exported from a fixture.
 fn exports(name: &str) -> Vec<Value> {
     let folder = fixture(name).join("oracle/export");
     let files = fs::read_dir(folder).unwrap();
@@ -17,7 +18,7 @@ fn exports(name: &str) -> Vec<Value> {
         .collect()
 }
 
-fn same_message(ours: &Message, theirs: &Value, output_holds_reasoning: bool) {
+fn assert_same_message(ours: &Message, theirs: &Value, output_includes_reasoning: bool) {
     let info = &theirs["info"];
     assert_eq!(info["id"], *ours.id);
     assert_eq!(info["role"], role(ours.role));
@@ -31,7 +32,7 @@ fn same_message(ours: &Message, theirs: &Value, output_holds_reasoning: bool) {
     );
     if let Some(own) = &ours.tokens {
         let tokens = &info["tokens"];
-        let reasoning = if output_holds_reasoning {
+        let reasoning = if output_includes_reasoning {
             own.reasoning
         } else {
             0
@@ -67,7 +68,7 @@ fn same_message(ours: &Message, theirs: &Value, output_holds_reasoning: bool) {
 
 #[test]
 fn database_conversations_equal_opencodes_exports() {
-    for (name, output_holds_reasoning) in
+    for (name, output_includes_reasoning) in
         [("opencode-sqlite", false), ("opencode-sqlite-first", true)]
     {
         let dir = database_of(name);
@@ -80,7 +81,7 @@ fn database_conversations_equal_opencodes_exports() {
             let theirs = export["messages"].as_array().unwrap();
             assert_eq!(read.messages.len(), theirs.len());
             for (own, their) in read.messages.iter().zip(theirs) {
-                same_message(own, their, output_holds_reasoning);
+                assert_same_message(own, their, output_includes_reasoning);
             }
         }
     }
@@ -159,7 +160,7 @@ fn the_migrated_database_and_its_tree_list_the_same_headers() {
         database_of("opencode-sqlite-migrated"),
     );
     let sources = opencode::open(database.path()).unwrap();
-    let theirs = only(tree.path()).list().unwrap().headers.clone();
+    let theirs = only_source(tree.path()).list().unwrap().headers.clone();
     let ours = of_generation(&sources, "sqlite")
         .list()
         .unwrap()
@@ -184,7 +185,7 @@ fn the_migrated_database_and_its_tree_import_the_same_turns() {
         database_of("opencode-sqlite-migrated"),
     );
     let sources = opencode::open(database.path()).unwrap();
-    let (ours, theirs) = (of_generation(&sources, "sqlite"), only(tree.path()));
+    let (ours, theirs) = (of_generation(&sources, "sqlite"), only_source(tree.path()));
     for header in &theirs.list().unwrap().headers {
         let own = ours.load(&header.id).unwrap();
         let their = theirs.load(&header.id).unwrap();
@@ -229,11 +230,13 @@ fn differences_stored_next_to_a_database_are_kept() {
         .filter(|one| json(one.metadata.as_str())["opencode"]["session_diff"].is_array())
         .count();
     let files = fs::read_dir(dir.path().join("storage/session_diff")).unwrap();
-    let known = |path: &Path| {
+    let is_listed = |path: &Path| {
         let id = path.file_stem().unwrap().to_str().unwrap().to_owned();
         source.list().unwrap().headers.iter().any(|h| *h.id == *id)
     };
-    let expected = files.filter(|f| known(&f.as_ref().unwrap().path())).count();
+    let expected = files
+        .filter(|f| is_listed(&f.as_ref().unwrap().path()))
+        .count();
     assert!(expected > 0);
     assert_eq!(diffs, expected);
 }

@@ -1,5 +1,4 @@
-//! Reads all of the genuine trees, and compares them with an independent count and with what OpenCode itself
-//! exported.
+//! Compares genuine trees with an independent count and with what OpenCode exported from them.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -8,9 +7,9 @@ use std::path::Path;
 use filrouge_sources::{Conversation, Message, Part, PartKind, Role};
 use serde_json::Value;
 
-use crate::{fixture, json, only};
+use crate::{fixture, json, only_source};
 
-/// All JSON files below a folder.
+/// The contents of all JSON files below a folder.
 fn values(dir: &Path) -> Vec<Value> {
     let mut found = Vec::new();
     for child in fs::read_dir(dir).unwrap() {
@@ -24,6 +23,7 @@ fn values(dir: &Path) -> Vec<Value> {
     found
 }
 
+/// How often each word occurs.
 fn counts(words: impl Iterator<Item = String>) -> BTreeMap<String, usize> {
     let mut counts = BTreeMap::new();
     for word in words {
@@ -41,7 +41,7 @@ fn role(message: &Message) -> &'static str {
 }
 
 fn conversations(name: &str) -> Vec<Conversation> {
-    let source = only(&fixture(name));
+    let source = only_source(&fixture(name));
     let headers = source.list().unwrap().headers.clone();
     let read = |h: &std::sync::Arc<filrouge_sources::Header>| source.read(&h.id).unwrap();
     headers.iter().map(read).collect()
@@ -73,7 +73,7 @@ fn counts_equal_an_independent_count() {
 }
 
 /// Compares the texts of a part with those in the export's JSON.
-fn same_part(ours: &Part, theirs: &Value) {
+fn assert_same_part(ours: &Part, theirs: &Value) {
     assert_eq!(&*ours.id, theirs["id"].as_str().unwrap());
     assert_eq!(ours.kind.name(), theirs["type"].as_str().unwrap());
     let text = |value: &Value| value.as_str().map(str::to_owned);
@@ -105,7 +105,7 @@ fn same_part(ours: &Part, theirs: &Value) {
     }
 }
 
-fn same_message(ours: &Message, theirs: &Value) {
+fn assert_same_message(ours: &Message, theirs: &Value) {
     let info = &theirs["info"];
     assert_eq!(&*ours.id, info["id"].as_str().unwrap());
     assert_eq!(role(ours), info["role"]);
@@ -133,13 +133,13 @@ fn same_message(ours: &Message, theirs: &Value) {
     let parts = theirs["parts"].as_array().unwrap();
     assert_eq!(ours.parts.len(), parts.len(), "{}", ours.id);
     for (own, their) in ours.parts.iter().zip(parts) {
-        same_part(own, their);
+        assert_same_part(own, their);
     }
 }
 
 #[test]
 fn conversations_equal_opencodes_exports() {
-    let source = only(&fixture("opencode-json-whole"));
+    let source = only_source(&fixture("opencode-json-whole"));
     let mut compared = 0;
     for export in values(&fixture("opencode-json-whole/oracle/export")) {
         let id = export["info"]["id"].as_str().unwrap();
@@ -148,7 +148,7 @@ fn conversations_equal_opencodes_exports() {
         let theirs = export["messages"].as_array().unwrap();
         assert_eq!(read.messages.len(), theirs.len(), "{id}");
         for (own, their) in read.messages.iter().zip(theirs) {
-            same_message(own, their);
+            assert_same_message(own, their);
         }
     }
     assert_eq!(compared, 4);
@@ -156,7 +156,7 @@ fn conversations_equal_opencodes_exports() {
 
 #[test]
 fn listings_equal_opencodes_lists() {
-    let headers = only(&fixture("opencode-json-whole"))
+    let headers = only_source(&fixture("opencode-json-whole"))
         .list()
         .unwrap()
         .headers
@@ -187,9 +187,9 @@ fn listings_equal_opencodes_lists() {
 }
 
 #[test]
-fn a_listed_agent_is_that_of_the_first_message() {
+fn a_header_has_the_agent_and_folders_of_the_loaded_session() {
     for name in ["opencode-json-whole", "opencode-json-legacy-whole"] {
-        let source = only(&fixture(name));
+        let source = only_source(&fixture(name));
         for header in &source.list().unwrap().headers {
             let loaded = source.load(&header.id).unwrap().session;
             assert_eq!(header.agent, loaded.agent);

@@ -1,4 +1,4 @@
-//! Tests of the paths that can be opened, and of both file storages together.
+//! Tests of the paths that can be opened, and of both kinds of trees together.
 
 use std::fs;
 
@@ -7,7 +7,7 @@ use filrouge_sources::{SourceError, opencode};
 use crate::{GeneratedTree, copy, fixture, put, read_all, reports};
 
 #[test]
-fn every_folder_that_a_user_may_pass_opens() {
+fn every_folder_that_a_user_may_pass_can_be_opened() {
     for path in ["opencode-json", "opencode-json/storage"] {
         assert_eq!(read_all(&fixture(path)).0.len(), 14, "{path}");
     }
@@ -23,7 +23,7 @@ fn every_folder_that_a_user_may_pass_opens() {
             "{below}"
         );
     }
-    let source = crate::only(&fixture("opencode-json"));
+    let source = crate::only_source(&fixture("opencode-json"));
     let listing = source.list().unwrap();
     assert_eq!(source.name(), "opencode");
     assert!(listing.headers.iter().all(|h| h.generation == "storage"));
@@ -133,17 +133,17 @@ fn a_broken_project_file_loses_no_session() {
 }
 
 #[test]
-fn reading_never_writes_to_the_tree() {
+fn reading_does_not_change_the_tree() {
     let dir = crate::copy_of("opencode-json");
     let listing = |dir: &std::path::Path| {
         let mut all = Vec::new();
-        let mut open = vec![dir.to_owned()];
-        while let Some(next) = open.pop() {
+        let mut pending = vec![dir.to_owned()];
+        while let Some(next) = pending.pop() {
             for child in fs::read_dir(next).unwrap() {
                 let child = child.unwrap();
                 let meta = child.metadata().unwrap();
                 if meta.is_dir() {
-                    open.push(child.path());
+                    pending.push(child.path());
                 }
                 all.push((child.path(), meta.len(), meta.modified().unwrap()));
             }

@@ -26,7 +26,10 @@ fn await_sessions(library: &Library, is_done: impl Fn(&[(&'static str, String)])
         if is_done(&now) {
             return;
         }
-        assert!(begun.elapsed() < Duration::from_secs(4), "{now:?}");
+        assert!(
+            begun.elapsed() < Duration::from_secs(4),
+            "the library still lists {now:?}"
+        );
         std::thread::sleep(Duration::from_millis(50));
     }
 }
@@ -35,12 +38,13 @@ fn library(sources: Vec<Arc<dyn Source>>) -> Library {
     Library::new(sources, 1 << 20)
 }
 
-fn ids_of<'a>(
+/// The ids of the sessions of one generation.
+fn ids_in<'a>(
     all: &'a [(&'static str, String)],
     generation: &'a str,
 ) -> impl Iterator<Item = &'a str> + 'a {
-    let mine = all.iter().filter(move |(found, _)| *found == generation);
-    mine.map(|(_, id)| &**id)
+    let matching = all.iter().filter(move |(found, _)| *found == generation);
+    matching.map(|(_, id)| &**id)
 }
 
 #[test]
@@ -51,7 +55,7 @@ fn a_history_that_appears_is_read_with_all_its_messages() {
     assert_eq!(sessions(&library), []);
     assert!(library.catalog().unavailable.is_empty());
     copy(&fixture("opencode-json"), &path);
-    await_sessions(&library, |now| ids_of(now, "storage").count() == 14);
+    await_sessions(&library, |now| ids_in(now, "storage").count() == 14);
     let catalog = library.catalog();
     let opened = opencode::open(&path).unwrap();
     for entry in &catalog.entries {
@@ -69,7 +73,7 @@ fn databases_that_appear_next_to_a_tree_take_precedence() {
     assert_eq!(sessions(&library), [("storage", "s1".to_owned())]);
     let database = database_of("opencode-sqlite-wal");
     copy(database.path(), tree.path());
-    await_sessions(&library, |now| ids_of(now, "sqlite").count() > 0);
+    await_sessions(&library, |now| ids_in(now, "sqlite").count() > 0);
     let before = sessions(&library).len();
     // The database of another channel, which also contains the tree's session.
     let other = database_of("opencode-sqlite-first");
@@ -81,7 +85,7 @@ fn databases_that_appear_next_to_a_tree_take_precedence() {
          c.execute('PRAGMA wal_checkpoint(TRUNCATE)')",
     );
     fs::copy(&path, tree.path().join("opencode-dev.db")).unwrap();
-    await_sessions(&library, |now| ids_of(now, "sqlite").any(|id| id == "s1"));
+    await_sessions(&library, |now| ids_in(now, "sqlite").any(|id| id == "s1"));
     assert!(sessions(&library).len() > before);
     assert_eq!(sessions(&library).iter().filter(|s| s.1 == "s1").count(), 1);
     let catalog = library.catalog();
@@ -96,16 +100,16 @@ fn a_table_that_an_upgrade_adds_is_read() {
     let library = library(opencode::open(&path).unwrap());
     let before = sessions(&library);
     assert!(before.iter().all(|(generation, _)| *generation == "sqlite"));
-    // The script adds the table of 2.x; one session is only in that table.
+    // The script adds the table of 2.x. One session is only in that table.
     python(
         &path,
         "c.execute('CREATE TABLE session_v2 AS SELECT * FROM session LIMIT 1'); \
          c.execute(\"UPDATE session_v2 SET id = 'ses_of_two'\"); c.execute('PRAGMA wal_checkpoint(TRUNCATE)')",
     );
     await_sessions(&library, |now| {
-        ids_of(now, "session_v2").any(|id| id == "ses_of_two")
+        ids_in(now, "session_v2").any(|id| id == "ses_of_two")
     });
-    assert_eq!(ids_of(&sessions(&library), "sqlite").count(), before.len());
+    assert_eq!(ids_in(&sessions(&library), "sqlite").count(), before.len());
 }
 
 #[test]
@@ -127,7 +131,7 @@ fn files_that_are_only_named_like_databases_are_reported() {
     let reasons: Vec<_> = catalog.skipped.iter().map(|s| s.reason).collect();
     assert_eq!(reasons, [SkipReason::WrongKind; 3]);
     assert_eq!(catalog.entries.len(), 14);
-    // A file that is not a database fails alone and is reported.
+    // A file that is not a database is reported, and all sessions are still read.
     fs::write(
         dir.path().join("opencode.db"),
         "nothing that SQLite knows, for all its length",
@@ -159,16 +163,16 @@ fn folders_of_claude_code_and_codex_that_appear_are_read() {
     copy(&fixture("claude-code"), &claude);
     copy(&fixture("codex"), &rollouts);
     await_sessions(&library, |now| {
-        ids_of(now, "jsonl").count() > 0 && ids_of(now, "rollout").count() > 0
+        ids_in(now, "jsonl").count() > 0 && ids_in(now, "rollout").count() > 0
     });
     let expected = |opened: Vec<Arc<dyn Source>>| opened[0].list().unwrap().headers.len();
     let now = sessions(&library);
     assert_eq!(
-        ids_of(&now, "jsonl").count(),
+        ids_in(&now, "jsonl").count(),
         expected(claude_code::open(&claude).unwrap())
     );
     assert_eq!(
-        ids_of(&now, "rollout").count(),
+        ids_in(&now, "rollout").count(),
         expected(codex::open(&rollouts).unwrap())
     );
     for entry in &library.catalog().entries {

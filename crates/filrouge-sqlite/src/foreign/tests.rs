@@ -1,4 +1,4 @@
-//! Tests of locks.
+//! Locks that another program holds on a foreign database.
 
 use super::*;
 
@@ -24,8 +24,8 @@ fn a_lock_of_another_program_is_reported() {
         .unwrap();
     let mut database = ForeignDatabase::open(&path).unwrap();
     database.busy_timeout = Duration::from_millis(50);
-    let why = tables(&database).unwrap_err();
-    assert_eq!(why.kind, ForeignKind::Busy);
+    let error = tables(&database).unwrap_err();
+    assert_eq!(error.kind, ForeignKind::Busy);
     holder.execute_batch("COMMIT").unwrap();
     assert_eq!(tables(&database).unwrap(), ["t"]);
 }
@@ -42,8 +42,8 @@ fn only_the_first_of_several_queries_waits_for_a_lock() {
     database.busy_timeout = Duration::from_millis(50);
     assert_eq!(database.current_timeout(), database.busy_timeout);
     for _ in 0..3 {
-        let why = tables(&database).unwrap_err();
-        assert_eq!(why.kind, ForeignKind::Busy);
+        let error = tables(&database).unwrap_err();
+        assert_eq!(error.kind, ForeignKind::Busy);
         assert_eq!(database.current_timeout(), Duration::ZERO);
     }
     // A query after the release succeeds at once, and the next lock is waited for as before.

@@ -15,7 +15,7 @@ use filrouge_types::{ErrorCode, Failure, FixedClock};
 use rusqlite::Connection;
 use rusqlite::types::Value;
 
-use super::{NOON, keyring, on};
+use super::{START_TIME, fixture_at, keyring};
 
 mod interrupted;
 mod refused;
@@ -37,33 +37,37 @@ impl Pair {
         Self(tempfile::tempdir().unwrap())
     }
 
-    fn from(&self) -> PathBuf {
-        self.0.path().join("from.db")
+    fn source(&self) -> PathBuf {
+        self.0.path().join("source.db")
     }
 
-    fn to(&self) -> PathBuf {
-        self.0.path().join("to.db")
+    fn target(&self) -> PathBuf {
+        self.0.path().join("target.db")
     }
 
     /// Copies in one run.
     fn copy(&self) -> Result<Copied, Failure> {
-        run(&self.from(), copy_target(&self.to()), Progress::default())
+        run(
+            &self.source(),
+            copy_target(&self.target()),
+            Progress::default(),
+        )
     }
 
     /// Asserts that the source and the target have equal rows.
     #[track_caller]
-    fn equal(&self) {
-        let (from, to) = (dump(&self.from()), dump(&self.to()));
-        for (table, rows) in &from {
-            assert_eq!(rows, &to[table], "{table}");
+    fn assert_equal(&self) {
+        let (source, target) = (dump(&self.source()), dump(&self.target()));
+        for (table, rows) in &source {
+            assert_eq!(rows, &target[table], "{table}");
         }
-        assert_eq!(from.len(), to.len());
+        assert_eq!(source.len(), target.len());
     }
 }
 
-/// Options as in a separate process, with random ids instead of counted ones.
+/// Options of a separate process: ids are random instead of counted.
 fn own_options(path: &Path, keyring: Arc<Keyring>) -> Options {
-    let clock = Arc::new(FixedClock::at(NOON));
+    let clock = Arc::new(FixedClock::at(START_TIME));
     Options::new(path, keyring, Arc::new(OsEntropy), clock)
 }
 
@@ -71,7 +75,7 @@ fn copy_target(path: &Path) -> Box<dyn CopyTarget> {
     Box::new(SqliteCopyTarget::new(own_options(path, keyring())))
 }
 
-fn only_read(path: &Path, keyring: Arc<Keyring>) -> Result<SqliteLedger, Failure> {
+fn open_read_only(path: &Path, keyring: Arc<Keyring>) -> Result<SqliteLedger, Failure> {
     SqliteLedger::open(Options {
         only_read: true,
         ..own_options(path, keyring)
@@ -82,19 +86,19 @@ fn only_read(path: &Path, keyring: Arc<Keyring>) -> Result<SqliteLedger, Failure
 #[derive(Clone, Default)]
 struct Progress {
     steps: Arc<Mutex<Vec<(CopyStage, u64, u64)>>>,
-    witnessed: Arc<Mutex<Vec<(String, Position)>>>,
+    anchors: Arc<Mutex<Vec<(String, Position)>>>,
 }
 
 impl CopyObserver for Progress {
-    fn progress(&mut self, stage: CopyStage, done: u64, all: u64) -> Result<(), Failure> {
-        assert!(done <= all, "{stage:?} {done}/{all}");
-        self.steps.lock().unwrap().push((stage, done, all));
+    fn progress(&mut self, stage: CopyStage, done: u64, total: u64) -> Result<(), Failure> {
+        assert!(done <= total, "{stage:?} {done}/{total}");
+        self.steps.lock().unwrap().push((stage, done, total));
         Ok(())
     }
 
     fn write_anchor(&mut self, store: &str, position: Position) -> Result<(), Failure> {
-        let mut witnessed = self.witnessed.lock().unwrap();
-        witnessed.push((store.to_owned(), position));
+        let mut anchors = self.anchors.lock().unwrap();
+        anchors.push((store.to_owned(), position));
         Ok(())
     }
 }
@@ -114,7 +118,7 @@ fn run_with(
     mut progress: Progress,
 ) -> Result<Copied, Failure> {
     block_on(async {
-        let source: Arc<dyn Ledger> = Arc::new(only_read(from, keyring)?);
+        let source: Arc<dyn Ledger> = Arc::new(open_read_only(from, keyring)?);
         let id = source.store_id().to_owned();
         let copied =
             source.query(move |snapshot| copy(snapshot, &id, copy_target.as_mut(), &mut progress));
@@ -125,15 +129,15 @@ fn run_with(
 }
 
 /// A copy target that writes a few rows at a time and fails after a number of writes.
-struct Brittle {
+struct FailingTarget {
     copy_target: Box<dyn CopyTarget>,
     rows: usize,
     writes_left: usize,
     largest: Arc<Mutex<usize>>,
 }
 
-fn brittle(path: &Path, rows: usize, writes_left: usize) -> Box<dyn CopyTarget> {
-    Box::new(Brittle {
+fn failing_target(path: &Path, rows: usize, writes_left: usize) -> Box<dyn CopyTarget> {
+    Box::new(FailingTarget {
         copy_target: copy_target(path),
         rows,
         writes_left,
@@ -141,11 +145,11 @@ fn brittle(path: &Path, rows: usize, writes_left: usize) -> Box<dyn CopyTarget> 
     })
 }
 
-fn broke_down() -> Failure {
-    Failure::new(ErrorCode::StoreUnavailable, "broke down")
+fn injected_failure() -> Failure {
+    Failure::new(ErrorCode::StoreUnavailable, "injected failure")
 }
 
-impl CopyTarget for Brittle {
+impl CopyTarget for FailingTarget {
     fn contents(&mut self) -> Result<TargetContents, Failure> {
         self.copy_target.contents()
     }
@@ -166,15 +170,21 @@ impl CopyTarget for Brittle {
         let mut largest = self.largest.lock().unwrap();
         *largest = bytes.max(*largest);
         drop(largest);
-        for some in rows.chunks(self.rows) {
-            self.writes_left = self.writes_left.checked_sub(1).ok_or_else(broke_down)?;
-            self.copy_target.put(some)?;
+        for chunk in rows.chunks(self.rows) {
+            self.writes_left = self
+                .writes_left
+                .checked_sub(1)
+                .ok_or_else(injected_failure)?;
+            self.copy_target.put(chunk)?;
         }
         Ok(())
     }
 
     fn finish(&mut self, newest: SessionPk) -> Result<(), Failure> {
-        self.writes_left = self.writes_left.checked_sub(1).ok_or_else(broke_down)?;
+        self.writes_left = self
+            .writes_left
+            .checked_sub(1)
+            .ok_or_else(injected_failure)?;
         self.copy_target.finish(newest)
     }
 }

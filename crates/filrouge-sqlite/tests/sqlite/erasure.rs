@@ -10,7 +10,7 @@ use filrouge_store::contract::fixture::{
 use filrouge_types::{Channel, Item, ItemBody, Turn};
 use rusqlite::Connection;
 
-use super::{keyring, on};
+use super::{fixture_at, keyring};
 
 mod sessions;
 
@@ -139,11 +139,13 @@ fn count_matches(haystack: &[u8], needles: &[Vec<u8>]) -> usize {
     by_length.iter().map(count).sum()
 }
 
-fn wal(path: &Path) -> u64 {
+/// The size of the WAL in bytes.
+fn wal_bytes(path: &Path) -> u64 {
     let path = path.with_extension("db-wal");
     std::fs::metadata(path).map_or(0, |m| m.len())
 }
 
+/// The number of erasures that the store has recorded as unfinished.
 fn erasure_notes(path: &Path) -> i64 {
     let sql = "SELECT count(*) FROM store WHERE name = 'erasing'";
     let conn = Connection::open(path).unwrap();
@@ -154,7 +156,7 @@ fn erasure_notes(path: &Path) -> i64 {
 fn no_file_keeps_redacted_contents() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("f.db");
-    let f = on(&path, keyring());
+    let f = fixture_at(&path, keyring());
     block_on(async {
         let who = anyone();
         let mut turns = Vec::new();
@@ -216,7 +218,7 @@ fn no_file_keeps_redacted_contents() {
 fn readers_delay_the_erasure() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("f.db");
-    let f = on(&path, keyring());
+    let f = fixture_at(&path, keyring());
     block_on(async {
         let who = anyone();
         let turn = fill(&f, "victim", "r").await;
@@ -228,7 +230,7 @@ fn readers_delay_the_erasure() {
             .execute_batch("BEGIN; SELECT count(*) FROM record")
             .unwrap();
         f.redact_turn(&who, &turn).await.unwrap();
-        assert!(wal(&path) > 0 && erasure_notes(&path) == 1);
+        assert!(wal_bytes(&path) > 0 && erasure_notes(&path) == 1);
         assert!(
             count_matches(&bytes(&path), &traces) > 0,
             "the reader's snapshot"
@@ -253,7 +255,7 @@ fn child_aborts_after_a_redaction() {
         return;
     };
     let path = Path::new(&folder).join("f.db");
-    let f = on(&path, keyring());
+    let f = fixture_at(&path, keyring());
     block_on(async {
         let id = f
             .keyring
@@ -273,7 +275,7 @@ fn the_next_start_finishes_a_killed_erasure() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("f.db");
     let (mut traces, mut items_before) = (Vec::new(), Vec::<Item>::new());
-    let f = on(&path, keyring());
+    let f = fixture_at(&path, keyring());
     block_on(async {
         fill(&f, "victim", "r").await;
         items_before = f.items(&anyone(), "victim", 500).await;
@@ -293,13 +295,13 @@ fn the_next_start_finishes_a_killed_erasure() {
         .status()
         .unwrap();
     assert!(!killed.success());
-    assert!(wal(&path) > 0);
+    assert!(wal_bytes(&path) > 0);
     assert_eq!(erasure_notes(&path), 1);
     assert!(
         count_matches(&bytes(&path), &traces) > 0,
         "the WAL still holds them"
     );
-    let next = on(&path, keyring());
+    let next = fixture_at(&path, keyring());
     assert_eq!(
         (count_matches(&bytes(&path), &traces), erasure_notes(&path)),
         (0, 0)
@@ -314,7 +316,7 @@ fn the_next_start_finishes_a_killed_erasure() {
     });
 }
 
-/// Part of a batch in one record is redacted: the other items must read as before.
+/// Redacts single items of a batch that is stored as one record.
 #[test]
 fn redacting_part_of_a_compressed_record_keeps_its_other_items() {
     let f = super::fixture();

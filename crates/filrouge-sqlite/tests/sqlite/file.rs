@@ -7,7 +7,7 @@ use filrouge_store::contract::fixture::{anyone, code, sid};
 use filrouge_types::{ErrorCode, Failure};
 use rusqlite::Connection;
 
-use super::{fixture, keyring, on, options};
+use super::{fixture, fixture_at, keyring, options};
 
 fn open(path: &Path) -> Result<SqliteLedger, Failure> {
     SqliteLedger::open(options(path, keyring()))
@@ -27,17 +27,17 @@ fn other_files_are_refused() {
     let path = folder.path().join("f.db");
     Connection::open(&path)
         .unwrap()
-        .execute_batch("CREATE TABLE mine (x); INSERT INTO mine VALUES (1)")
+        .execute_batch("CREATE TABLE other (x); INSERT INTO other VALUES (1)")
         .unwrap();
     assert_eq!(open(&path).err().unwrap().code, ErrorCode::Invalid);
     let kept: i64 = Connection::open(&path)
         .unwrap()
-        .query_row("SELECT x FROM mine", [], |r| r.get(0))
+        .query_row("SELECT x FROM other", [], |r| r.get(0))
         .unwrap();
     assert_eq!(kept, 1);
     std::fs::write(
         folder.path().join("text"),
-        "no database at all, and long enough".repeat(99),
+        "a text file that is longer than the header of a database".repeat(99),
     )
     .unwrap();
     assert_eq!(
@@ -79,7 +79,7 @@ fn a_migration_killed_at_any_step_restarts() {
         }
         // Simulates a kill: the connection is closed without a commit.
         drop(conn);
-        let f = on(&path, keyring());
+        let f = fixture_at(&path, keyring());
         block_on(async {
             f.complete_turn(&anyone(), "s", "r", "a").await;
             f.intact().await;
@@ -94,7 +94,7 @@ fn a_ledger_reopens_after_close_and_after_drop() {
     let path = folder.path().join("f.db");
     let mut names = std::collections::BTreeSet::new();
     for n in 0..4 {
-        let f = on(&path, keyring());
+        let f = fixture_at(&path, keyring());
         block_on(async {
             f.complete_turn(&anyone(), "s", &format!("r{n}"), "a").await;
             assert_eq!(f.last_seq(&anyone(), "s").await, 2 * (n + 1));
@@ -113,7 +113,7 @@ fn a_ledger_reopens_after_close_and_after_drop() {
 }
 
 #[test]
-fn a_query_that_panics_costs_no_reader() {
+fn a_query_that_panics_does_not_lose_a_reader() {
     let f = fixture();
     block_on(async {
         f.complete_turn(&anyone(), "s", "r", "a").await;

@@ -11,7 +11,7 @@ use filrouge_sqlite::foreign::{ForeignDatabase, ForeignError, ForeignKind, VALUE
 
 use rusqlite::Connection;
 
-/// A copy of a fixture's database and its log.
+/// A copy of a fixture's database and its WAL.
 fn copy_of(name: &str) -> (tempfile::TempDir, PathBuf) {
     let from = Path::new(env!("CARGO_MANIFEST_DIR"))
         .join("../../tests/fixtures")
@@ -33,6 +33,7 @@ fn database_of(sql: &str) -> (tempfile::TempDir, PathBuf) {
     (folder, path)
 }
 
+/// The integer in the first column of the last row.
 fn number(database: &ForeignDatabase, sql: &str) -> Result<i64, ForeignError> {
     database.read(|reader| {
         let mut number = -1;
@@ -44,7 +45,7 @@ fn number(database: &ForeignDatabase, sql: &str) -> Result<i64, ForeignError> {
     })
 }
 
-/// The bytes of every file except the log's index, which readers may change.
+/// The bytes of every file except the WAL's index, which readers may change.
 fn contents(folder: &Path) -> BTreeMap<String, Vec<u8>> {
     let children = fs::read_dir(folder).unwrap().map(Result::unwrap);
     children
@@ -83,7 +84,7 @@ fn tables(database: &ForeignDatabase) -> Result<Vec<String>, ForeignError> {
 }
 
 #[test]
-fn rows_in_the_log_are_read_and_no_file_changes() {
+fn rows_in_the_wal_are_read_and_no_file_changes() {
     let (folder, path) = copy_of("opencode-sqlite-wal");
     let before = contents(folder.path());
     let database = ForeignDatabase::open(&path).unwrap();
@@ -95,7 +96,7 @@ fn rows_in_the_log_are_read_and_no_file_changes() {
 }
 
 #[test]
-fn no_file_is_created_next_to_a_quiet_database() {
+fn no_file_is_created_next_to_an_idle_database() {
     for name in [
         "opencode-sqlite",
         "opencode-sqlite-first",
@@ -150,9 +151,9 @@ fn values_are_distinguished_by_their_types() {
                     assert_eq!(row.bytes(1), Some(&[0xff, 0][..]));
                     assert_eq!((row.integer(2), row.real(2)), (Some(7), Some(7.0)));
                     assert_eq!((row.integer(3), row.real(3)), (None, Some(2.5)));
-                    let nothing = |at| (row.text(at), row.bytes(at), row.integer(at), row.real(at));
-                    assert_eq!(nothing(4), (None, None, None, None));
-                    assert_eq!(nothing(99), (None, None, None, None));
+                    let values = |at| (row.text(at), row.bytes(at), row.integer(at), row.real(at));
+                    assert_eq!(values(4), (None, None, None, None));
+                    assert_eq!(values(99), (None, None, None, None));
                     assert_eq!(row.integer(5), Some(3));
                     ControlFlow::Continue(())
                 } else {
@@ -193,7 +194,7 @@ n = 0
 while True:
     n += 1
     c.execute('BEGIN IMMEDIATE')
-    for half in (0, 1):
+    for row in (0, 1):
         c.execute('INSERT INTO t VALUES (?, ?)', (n, 'x' * 3000))
     c.execute('COMMIT')
     if n == 1: print('on', flush=True)
@@ -225,28 +226,31 @@ fn writer(path: &Path) -> Writer {
     writer
 }
 
-/// Waits until `done` returns true, up to a timeout.
+/// Waits until `done` returns true; fails after 20 s.
 fn until(mut done: impl FnMut() -> bool) {
     let begun = Instant::now();
     while !done() {
-        assert!(begun.elapsed() < Duration::from_secs(20));
+        assert!(
+            begun.elapsed() < Duration::from_secs(20),
+            "not done after 20 s"
+        );
         std::thread::sleep(Duration::from_millis(2));
     }
 }
 
 #[test]
-fn commits_of_a_concurrent_writer_are_seen_complete() {
+fn a_concurrent_commit_is_visible_completely_or_not_at_all() {
     let (folder, path) = database_of("PRAGMA journal_mode = WAL; CREATE TABLE t (a, b)");
     let database = ForeignDatabase::open(&path).unwrap();
     assert_eq!(number(&database, "SELECT count(*) FROM t").unwrap(), 0);
     assert_eq!(names(folder.path()), ["opencode.db"]);
     settle();
-    let quiet = database.fingerprint().unwrap();
-    assert!(quiet.is_some());
+    let idle = database.fingerprint().unwrap();
+    assert!(idle.is_some());
     let writer = writer(&path);
     let first = number(&database, "SELECT count(*) FROM t").unwrap();
     assert!(first >= 2);
-    assert_ne!(database.fingerprint().unwrap(), quiet);
+    assert_ne!(database.fingerprint().unwrap(), idle);
     std::thread::scope(|scope| {
         for _ in 0..3 {
             scope.spawn(|| {
@@ -281,9 +285,9 @@ fn repeated_checkpoints_never_expose_a_partial_commit() {
     let (_folder, path) = database_of("PRAGMA journal_mode = WAL; CREATE TABLE t (a, b)");
     let database = ForeignDatabase::open(&path).unwrap();
     std::thread::scope(|scope| {
-        let work = scope.spawn(|| {
+        let writer = scope.spawn(|| {
             for n in 1..=40 {
-                // Closing the last connection checkpoints and deletes the log, so the reader switches its mode each
+                // Closing the last connection checkpoints and deletes the WAL, so the reader switches its mode each
                 // time.
                 let c = Connection::open(&path).unwrap();
                 c.busy_timeout(Duration::from_secs(5)).unwrap();
@@ -294,7 +298,7 @@ fn repeated_checkpoints_never_expose_a_partial_commit() {
                 c.execute_batch(&sql).unwrap();
             }
         });
-        while !work.is_finished() {
+        while !writer.is_finished() {
             let odd = number(&database, "SELECT count(*) % 2 FROM t").unwrap();
             assert_eq!(odd, 0);
         }
@@ -303,7 +307,7 @@ fn repeated_checkpoints_never_expose_a_partial_commit() {
 }
 
 #[test]
-fn reading_through_a_log_does_not_change_the_fingerprint() {
+fn reading_through_a_wal_does_not_change_the_fingerprint() {
     let (_folder, path) = database_of("PRAGMA journal_mode = WAL; CREATE TABLE t (a)");
     let writer = Connection::open(&path).unwrap();
     let write = || writer.execute_batch("INSERT INTO t VALUES (1)").unwrap();
@@ -312,7 +316,7 @@ fn reading_through_a_log_does_not_change_the_fingerprint() {
     settle();
     let fingerprint = database.fingerprint().unwrap();
     assert!(fingerprint.is_some());
-    // When root opens a log, SQLite changes the file's `ctime`.
+    // When root opens a WAL, SQLite changes the file's `ctime`.
     std::thread::sleep(Duration::from_millis(20));
     assert_eq!(number(&database, "SELECT count(*) FROM t").unwrap(), 1);
     assert_eq!(database.fingerprint().unwrap(), fingerprint);
@@ -321,14 +325,14 @@ fn reading_through_a_log_does_not_change_the_fingerprint() {
 }
 
 #[test]
-fn a_log_whose_index_cannot_be_created_is_reported() {
+fn a_wal_whose_index_cannot_be_created_is_reported() {
     let (folder, path) = copy_of("opencode-sqlite-wal");
     // A dangling link can be neither opened nor created, even by root, who could write to a read-only folder.
     std::os::unix::fs::symlink("nowhere", folder.path().join("opencode.db-shm")).unwrap();
     let database = ForeignDatabase::open(&path).unwrap();
-    let why = tables(&database).unwrap_err();
-    assert_eq!(why.kind, ForeignKind::CannotOpen);
-    // Without a log no index is needed.
+    let error = tables(&database).unwrap_err();
+    assert_eq!(error.kind, ForeignKind::CannotOpen);
+    // Without a WAL, no index is needed.
     let (folder, path) = copy_of("opencode-sqlite");
     std::os::unix::fs::symlink("nowhere", folder.path().join("opencode.db-shm")).unwrap();
     let database = ForeignDatabase::open(&path).unwrap();
@@ -344,22 +348,23 @@ fn damage_is_reported_by_its_kind() {
         let database = ForeignDatabase::open(&path).unwrap();
         number(&database, "SELECT sum(length(data)) FROM part")
     };
-    let why = open_and_sum(&complete[..complete.len() / 3]).unwrap_err();
-    assert_eq!(why.kind, ForeignKind::Corrupt);
-    let why = open_and_sum(&b"no database at all, but long enough to be read as one".repeat(99))
-        .unwrap_err();
-    assert_eq!(why.kind, ForeignKind::NotADatabase);
-    let why = open_and_sum(b"").unwrap_err();
-    assert_eq!(why.kind, ForeignKind::Refused);
+    let error = open_and_sum(&complete[..complete.len() / 3]).unwrap_err();
+    assert_eq!(error.kind, ForeignKind::Corrupt);
+    let error =
+        open_and_sum(&b"a text file that is longer than the header of a database".repeat(99))
+            .unwrap_err();
+    assert_eq!(error.kind, ForeignKind::NotADatabase);
+    let error = open_and_sum(b"").unwrap_err();
+    assert_eq!(error.kind, ForeignKind::Refused);
     let mut torn = complete.clone();
     torn[8192..].fill(0xa5);
-    let why = open_and_sum(&torn).unwrap_err();
-    assert_eq!(why.kind, ForeignKind::Corrupt);
+    let error = open_and_sum(&torn).unwrap_err();
+    assert_eq!(error.kind, ForeignKind::Corrupt);
     assert!(open_and_sum(&complete).unwrap() > 10_000);
-    let why = ForeignDatabase::open(folder.path()).unwrap_err();
-    assert_eq!(why.kind, ForeignKind::NotADatabase);
-    let why = ForeignDatabase::open(&folder.path().join("none.db")).unwrap_err();
-    assert_eq!(why.kind, ForeignKind::Gone);
+    let error = ForeignDatabase::open(folder.path()).unwrap_err();
+    assert_eq!(error.kind, ForeignKind::NotADatabase);
+    let error = ForeignDatabase::open(&folder.path().join("none.db")).unwrap_err();
+    assert_eq!(error.kind, ForeignKind::Gone);
 }
 
 #[test]
@@ -382,10 +387,10 @@ fn a_replaced_or_deleted_file_is_noticed() {
     }
     assert_eq!(number(&database, "SELECT count(*) FROM part").unwrap(), 4);
     fs::remove_file(&path).unwrap();
-    let why = tables(&database).unwrap_err();
-    assert_eq!(why.kind, ForeignKind::Gone);
-    let why = database.fingerprint().unwrap_err();
-    assert_eq!(why.kind, ForeignKind::Gone);
+    let error = tables(&database).unwrap_err();
+    assert_eq!(error.kind, ForeignKind::Gone);
+    let error = database.fingerprint().unwrap_err();
+    assert_eq!(error.kind, ForeignKind::Gone);
 }
 
 #[test]
@@ -395,8 +400,8 @@ fn a_value_too_large_does_not_prevent_reading_others() {
         "CREATE TABLE t (a, data); INSERT INTO t VALUES (1, zeroblob({size})), (2, 'small')"
     ));
     let database = ForeignDatabase::open(&path).unwrap();
-    let why = number(&database, "SELECT length(data || '') FROM t").unwrap_err();
-    assert_eq!(why.kind, ForeignKind::TooLarge);
+    let error = number(&database, "SELECT length(data || '') FROM t").unwrap_err();
+    assert_eq!(error.kind, ForeignKind::TooLarge);
     let mut seen = Vec::new();
     database
         .read(|reader| {

@@ -9,7 +9,7 @@ use filrouge_store::contract::live_asks::{
 };
 use filrouge_types::ErrorCode;
 
-use super::{keyring, on};
+use super::{fixture_at, keyring};
 
 fn complete_turn(request: &str) -> Write {
     let start = start_with(&anyone(), "s", request, "q", Some("a"), |_, _| {});
@@ -19,7 +19,7 @@ fn complete_turn(request: &str) -> Write {
 fn run(test: impl AsyncFn(&Fixture, &Fixture)) {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("f.db");
-    let (f, g) = (on(&path, keyring()), on(&path, keyring()));
+    let (f, g) = (fixture_at(&path, keyring()), fixture_at(&path, keyring()));
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .enable_time()
         .build()

@@ -1,4 +1,4 @@
-//! The SQLite ledger: the contract, and the failures that only a file can have.
+//! The SQLite ledger: the contract suite, and failures that only a file can have.
 #![allow(
     missing_docs,
     clippy::unwrap_used,
@@ -26,11 +26,11 @@ mod tamper;
 mod text_index;
 
 /// The time at which the tests' clocks start.
-const NOON: i64 = 1_700_000_000_000_000;
+const START_TIME: i64 = 1_700_000_000_000_000;
 
 fn options(path: &Path, keyring: Arc<Keyring>) -> Options {
     let entropy = Arc::new(CountingEntropy::default());
-    Options::new(path, keyring, entropy, Arc::new(FixedClock::at(NOON)))
+    Options::new(path, keyring, entropy, Arc::new(FixedClock::at(START_TIME)))
 }
 
 fn keyring() -> Arc<Keyring> {
@@ -38,8 +38,8 @@ fn keyring() -> Arc<Keyring> {
 }
 
 /// A ledger on `path` with its own clock.
-fn on(path: &Path, keyring: Arc<Keyring>) -> Fixture {
-    let clock = Arc::new(FixedClock::at(NOON));
+fn fixture_at(path: &Path, keyring: Arc<Keyring>) -> Fixture {
+    let clock = Arc::new(FixedClock::at(START_TIME));
     let options = Options {
         clock: clock.clone(),
         ..options(path, keyring.clone())
@@ -55,7 +55,7 @@ fn on(path: &Path, keyring: Arc<Keyring>) -> Fixture {
 
 fn fresh(keyring: Arc<Keyring>) -> Fixture {
     let folder = tempfile::tempdir().unwrap();
-    let fixture = on(&folder.path().join("f.db"), keyring);
+    let fixture = fixture_at(&folder.path().join("f.db"), keyring);
     Fixture {
         keep: Box::new(folder),
         ..fixture

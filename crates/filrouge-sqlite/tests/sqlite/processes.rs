@@ -1,4 +1,4 @@
-//! Several ledgers on one file, as separate processes open them; and many writers in one ledger.
+//! Several ledgers on one file, as separate processes open them, and many writers in one ledger.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -11,7 +11,7 @@ use filrouge_types::{Channel, SystemClock};
 use rusqlite::Connection;
 use tokio::task::JoinSet;
 
-use super::{fixture, keyring, on};
+use super::{fixture, fixture_at, keyring};
 
 fn block_on(work: impl std::future::Future<Output = ()>) {
     let runtime = tokio::runtime::Builder::new_multi_thread()
@@ -29,10 +29,10 @@ fn process(path: &std::path::Path) -> Arc<dyn Ledger> {
 }
 
 #[test]
-fn concurrent_processes_lose_nothing_and_suspect_nothing() {
+fn concurrent_processes_lose_no_write_and_report_no_damage() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("f.db");
-    let f = on(&path, keyring());
+    let f = fixture_at(&path, keyring());
     block_on(async {
         let who = anyone();
         let turn = f.start(&who, "shared", "r").await;
@@ -83,7 +83,7 @@ fn concurrent_processes_lose_nothing_and_suspect_nothing() {
         for ledger in ledgers {
             ledger.close().await;
         }
-        let again = on(&path, keyring());
+        let again = fixture_at(&path, keyring());
         again.intact().await;
         assert_eq!(again.ledger.position(), newest);
     });
@@ -105,17 +105,17 @@ fn processes_that_create_a_store_share_one() {
 }
 
 #[test]
-fn a_change_among_commits_of_others_is_noticed() {
+fn a_change_that_coincides_with_a_commit_is_detected() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("f.db");
     block_on(async {
-        let (f, other) = (on(&path, keyring()), on(&path, keyring()));
+        let (f, other) = (fixture_at(&path, keyring()), fixture_at(&path, keyring()));
         let who = anyone();
         f.complete_turn(&who, "victim", "r", "a").await;
         f.complete_turn(&who, "s", "r", "a").await;
         let raw = Connection::open(&path).unwrap();
         raw.busy_timeout(Duration::from_secs(5)).unwrap();
-        // The change coincides with a commit that the log explains: the comparison is deferred, not skipped.
+        // The commit log explains a part of the difference in the file, so the comparison is deferred, not skipped.
         other.complete_turn(&who, "s", "r2", "a").await;
         raw.execute_batch("DELETE FROM session WHERE session_id = 'victim'")
             .unwrap();
@@ -124,22 +124,21 @@ fn a_change_among_commits_of_others_is_noticed() {
         let refused = f.ledger.session(&who, &sid("victim")).await.unwrap_err();
         assert_eq!(refused.code, filrouge_types::ErrorCode::IntegrityError);
         f.ledger.session(&who, &sid("s")).await.unwrap();
-        // A ledger that is opened later finds the change as well.
-        let g = on(&path, keyring());
+        let g = fixture_at(&path, keyring());
         assert!(
             g.ledger.health().integrity.is_some(),
-            "an opened ledger finds it"
+            "a ledger that is opened after the change finds it"
         );
     });
 }
 
 #[test]
-fn a_change_after_the_ledgers_own_commit_is_noticed() {
+fn a_change_after_the_ledgers_own_commit_is_detected() {
     for write_first in [false, true] {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("f.db");
         block_on(async {
-            let f = on(&path, keyring());
+            let f = fixture_at(&path, keyring());
             let who = anyone();
             f.complete_turn(&who, "victim", "r", "a").await;
             f.ledger.session(&who, &sid("victim")).await.unwrap();
@@ -156,9 +155,9 @@ fn a_change_after_the_ledgers_own_commit_is_noticed() {
     }
 }
 
-/// A receiver of commits is notified of another process's commit within a second, without a query.
+/// A subscriber learns of another process's commit within a second, without a query.
 #[test]
-fn commits_of_others_are_reported() {
+fn commits_of_other_processes_are_reported() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("f.db");
     block_on(async {
@@ -166,15 +165,15 @@ fn commits_of_others_are_reported() {
         let who = anyone();
         let mut receivers = [ledgers[0].commits(), ledgers[1].commits()];
         for n in 1..=6_u64 {
-            let (mine, theirs) = (usize::from(n % 2 == 0), usize::from(n % 2 == 1));
+            let (writer, reader) = (usize::from(n % 2 == 0), usize::from(n % 2 == 1));
             let new = filrouge_store::command::NewSession::bare(sid(&format!("s{n}")));
             let write = filrouge_store::command::Write::CreateSession(new);
-            ledgers[mine].write(cmd(&who, write)).await.unwrap();
-            let own_number = *receivers[mine].borrow_and_update();
-            let wait = receivers[theirs].wait_for(|newest| *newest >= n);
+            ledgers[writer].write(cmd(&who, write)).await.unwrap();
+            let own_number = *receivers[writer].borrow_and_update();
+            let wait = receivers[reader].wait_for(|newest| *newest >= n);
             let wait = tokio::time::timeout(Duration::from_secs(1), wait).await;
             assert_eq!((own_number, *wait.unwrap().unwrap()), (n, n));
-            assert_eq!(ledgers[theirs].position().commit_no, n);
+            assert_eq!(ledgers[reader].position().commit_no, n);
         }
         for ledger in &ledgers {
             assert_eq!(ledger.health().integrity, None);
@@ -183,7 +182,7 @@ fn commits_of_others_are_reported() {
     });
 }
 
-/// A page may end within a commit of many writes: the feed continues from any position in the commit.
+/// A page of the change feed may end within a commit of many writes; the next page continues from there.
 #[test]
 fn the_feed_continues_within_a_commit() {
     let f = fixture();
@@ -211,7 +210,7 @@ fn the_feed_continues_within_a_commit() {
     });
 }
 
-fn commits(f: &Fixture) -> u64 {
+fn commit_count(f: &Fixture) -> u64 {
     f.ledger.position().commit_no
 }
 
@@ -237,17 +236,18 @@ fn writers_share_a_flush() {
             });
         }
         tasks.join_all().await;
-        assert!(commits(&f) < 320, "{} commits for 640 writes", commits(&f));
+        let commits = commit_count(&f);
+        assert!(commits < 320, "{commits} commits for 640 writes");
         f.intact().await;
     });
 }
 
 #[test]
-fn a_failed_write_fails_no_other() {
+fn a_failed_write_does_not_fail_others() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("f.db");
     block_on(async {
-        let f = on(&path, keyring());
+        let f = fixture_at(&path, keyring());
         let who = anyone();
         let victim = f.start(&who, "victim", "r").await;
         let other = f.start(&who, "other", "r").await;
@@ -286,7 +286,7 @@ fn a_failed_write_fails_no_other() {
         assert_eq!(
             f.last_seq(&who, "victim").await,
             1,
-            "a refused write leaves nothing"
+            "a refused write leaves no item"
         );
         assert_eq!(f.last_seq(&who, "other").await, 31);
     });

@@ -12,15 +12,16 @@ use filrouge_store::{KeyId, Keyring};
 use filrouge_types::ErrorCode;
 use rusqlite::Connection;
 
-use super::{on, options};
+use super::{fixture_at, options};
 
+/// A keyring whose secrets are derived from the keys' ids.
 fn ring(ids: &[KeyId], active: KeyId) -> Arc<Keyring> {
     let secrets: BTreeMap<KeyId, [u8; 32]> = ids.iter().map(|id| (*id, [*id as u8; 32])).collect();
     Arc::new(Keyring::new(secrets, active).unwrap())
 }
 
 /// The ids of the keys that authenticate all records.
-fn keys(path: &Path) -> Vec<u32> {
+fn key_ids(path: &Path) -> Vec<u32> {
     let conn = Connection::open(path).unwrap();
     let mut statement = conn.prepare("SELECT head FROM record ORDER BY id").unwrap();
     let heads = statement
@@ -32,7 +33,7 @@ fn keys(path: &Path) -> Vec<u32> {
 }
 
 #[test]
-fn old_keys_verify_and_the_active_one_writes() {
+fn old_keys_verify_and_the_active_key_writes() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("f.db");
     let who = anyone();
@@ -41,12 +42,12 @@ fn old_keys_verify_and_the_active_one_writes() {
         .build()
         .unwrap();
     runtime.block_on(async {
-        let f = on(&path, ring(&[1], 1));
+        let f = fixture_at(&path, ring(&[1], 1));
         f.complete_turn(&who, "old", "r", "a").await;
         let open = f.start(&who, "both", "r").await;
         f.ledger.close().await;
 
-        let f = on(&path, ring(&[1, 2], 2));
+        let f = fixture_at(&path, ring(&[1, 2], 2));
         f.intact().await;
         let again = f.start(&who, "both", "r").await;
         assert!(
@@ -57,9 +58,9 @@ fn old_keys_verify_and_the_active_one_writes() {
         f.complete_turn(&who, "new", "r", "a").await;
         f.intact().await;
         f.ledger.close().await;
-        assert_eq!(keys(&path), [1, 1, 2, 2]);
+        assert_eq!(key_ids(&path), [1, 1, 2, 2]);
 
-        let f = on(&path, ring(&[2], 2));
+        let f = fixture_at(&path, ring(&[2], 2));
         assert_eq!(
             code(f.ledger.session(&who, &sid("old")).await),
             ErrorCode::KeyMissing
@@ -72,7 +73,7 @@ fn old_keys_verify_and_the_active_one_writes() {
         let report = f.ledger.verify(None).await.unwrap();
         assert_eq!(report.verdict(), Verdict::CannotTell, "{report:?}");
         assert_eq!(f.ledger.health().integrity, None);
-        // Without the first key, request ids would lead to other turns, and the digest could not be continued.
+        // Without the first key, request ids would name other turns, and the digest could not be continued.
         let refused = f.ledger.put_note("n", 0, vec![1]).await;
         assert_eq!(code(refused), ErrorCode::KeyMissing);
         f.ledger.close().await;
@@ -86,7 +87,7 @@ fn old_keys_verify_and_the_active_one_writes() {
         for s in ["old", "both", "new"] {
             assert!(
                 f.items(&who, s, 9).await.len() >= 2,
-                "without the keys, an auditor can read: only the links are verified"
+                "an unverified ledger reads without keys: it checks only the links"
             );
         }
     });

@@ -7,13 +7,13 @@ use super::fixture;
 
 /// The number of bytes that this process has passed to write calls. It includes only this test's bytes, because
 /// nextest, the only runner of these tests, runs each test in a separate process.
-fn written() -> u64 {
+fn bytes_written() -> u64 {
     let io = std::fs::read_to_string("/proc/self/io").unwrap();
     let line = io.lines().find_map(|l| l.strip_prefix("wchar: ")).unwrap();
     line.parse().unwrap()
 }
 
-async fn turn(f: &Fixture, n: u64) {
+async fn write_turn(f: &Fixture, n: u64) {
     let who = anyone();
     let turn = f.start(&who, "s", &format!("r{n}")).await;
     f.append(&who, &turn, vec![item(Channel::Plan, "p")])
@@ -25,17 +25,17 @@ async fn turn(f: &Fixture, n: u64) {
 }
 
 /// The bytes that nine turns write: the minimum of five measurements, because some may include a checkpoint.
-async fn nine_turns(f: &Fixture, next: &mut u64) -> u64 {
-    let mut least = u64::MAX;
+async fn bytes_of_nine_turns(f: &Fixture, next: &mut u64) -> u64 {
+    let mut minimum = u64::MAX;
     for _ in 0..5 {
-        let before = written();
+        let before = bytes_written();
         for _ in 0..9 {
-            turn(f, *next).await;
+            write_turn(f, *next).await;
             *next += 1;
         }
-        least = least.min(written() - before);
+        minimum = minimum.min(bytes_written() - before);
     }
-    least
+    minimum
 }
 
 #[test]
@@ -47,13 +47,13 @@ fn late_turns_write_as_much_as_early_ones() {
         .unwrap();
     runtime.block_on(async {
         let mut next = 0;
-        turn(&f, 1_000_000).await;
-        let early = nine_turns(&f, &mut next).await;
+        write_turn(&f, 1_000_000).await;
+        let early = bytes_of_nine_turns(&f, &mut next).await;
         while next < 2000 {
-            turn(&f, next).await;
+            write_turn(&f, next).await;
             next += 1;
         }
-        let late = nine_turns(&f, &mut next).await;
+        let late = bytes_of_nine_turns(&f, &mut next).await;
         // A deeper B-tree adds one page to some writes; a cost that grows with the history would be far larger.
         assert!(
             late * 10 <= early * 13,

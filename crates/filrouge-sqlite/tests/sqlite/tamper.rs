@@ -9,7 +9,7 @@ use filrouge_store::verify::Verdict;
 use filrouge_types::{Channel, ErrorCode, Failure, Turn};
 use rusqlite::Connection;
 
-use super::{keyring, on};
+use super::{fixture_at, keyring};
 
 mod cases;
 mod checkpoints;
@@ -49,12 +49,11 @@ impl World {
 /// Creates two sessions, and copies older rows of the victim into `old.db`, as an attacker might have kept them.
 async fn world() -> (World, Fixture) {
     let folder = tempfile::tempdir().unwrap();
-    let f = on(&folder.path().join("f.db"), keyring());
+    let f = fixture_at(&folder.path().join("f.db"), keyring());
     let who = anyone();
-    let mut last = None;
     for s in [VICTIM, "other"] {
         f.complete_turn(&who, s, "r0", "first answer").await;
-        last = Some(f.complete_turn(&who, s, "r1", "answer").await);
+        f.complete_turn(&who, s, "r1", "answer").await;
         let turn = f.start(&who, s, "open").await;
         f.append(
             &who,
@@ -85,7 +84,6 @@ async fn world() -> (World, Fixture) {
             .await
             .unwrap();
     }
-    drop(last);
     let done = f.complete_turn(&who, VICTIM, "r2", "last answer").await;
     f.complete_turn(&who, "other", "r2", "last answer").await;
     let open = f.start(&who, VICTIM, "open").await;
@@ -93,7 +91,8 @@ async fn world() -> (World, Fixture) {
     (World { folder, done, open }, f)
 }
 
-async fn attempt(f: &Fixture, s: &str, what: char) -> Result<(), Failure> {
+/// Tries the operation that a letter of [`OPERATIONS`] names.
+async fn attempt(f: &Fixture, s: &str, letter: char) -> Result<(), Failure> {
     let (who, id) = (anyone(), sid(s));
     let turn = |request: &str| f.keyring.turn_id(&who.tenant, &id, &rid(request));
     let query = TurnQuery {
@@ -103,7 +102,7 @@ async fn attempt(f: &Fixture, s: &str, what: char) -> Result<(), Failure> {
         cursor: None,
         limit: 50,
     };
-    match what {
+    match letter {
         's' => f.ledger.session(&who, &id).await.map(|_| ()),
         'i' => f.ledger.items(&who, &id, 0, 100).await.map(|_| ()),
         't' => f.ledger.turns(&who, &id, query).await.map(|_| ()),
@@ -119,14 +118,15 @@ async fn attempt(f: &Fixture, s: &str, what: char) -> Result<(), Failure> {
     }
 }
 
-/// The letters of [`OPERATIONS`] that are refused; fails unless each refusal is an integrity error that names the session.
-async fn refused(f: &Fixture, s: &str, name: &str) -> String {
+/// The letters of [`OPERATIONS`] that are refused; fails unless each refusal is an integrity error that names the
+/// session.
+async fn refused_operations(f: &Fixture, s: &str, name: &str) -> String {
     let mut letters = String::new();
-    for what in OPERATIONS {
-        if let Err(failure) = attempt(f, s, what).await {
+    for letter in OPERATIONS {
+        if let Err(failure) = attempt(f, s, letter).await {
             if failure.code == ErrorCode::KeyMissing && name.contains("byte") {
                 // The changed byte is in the key's id: no key has the changed id.
-                letters.push(what);
+                letters.push(letter);
                 continue;
             }
             if failure.code == ErrorCode::TurnNotFound && name.starts_with("turn id changed") {
@@ -136,23 +136,24 @@ async fn refused(f: &Fixture, s: &str, name: &str) -> String {
             assert_eq!(
                 failure.code,
                 ErrorCode::IntegrityError,
-                "{name}: {what}: {failure}"
+                "{name}: {letter}: {failure}"
             );
             let place = failure
                 .place
-                .unwrap_or_else(|| panic!("{name}: {what}: names no session"));
-            assert_eq!(place.session_id, s, "{name}: {what}");
-            letters.push(what);
+                .unwrap_or_else(|| panic!("{name}: {letter}: names no session"));
+            assert_eq!(place.session_id, s, "{name}: {letter}");
+            letters.push(letter);
         }
     }
     letters
 }
 
-/// One way of tampering.
+/// One kind of tampering.
 struct Case {
     name: &'static str,
     sql: String,
-    /// The letters that must be refused, after opening and while running; others may be.
+    /// The letters of the operations that must be refused by a ledger that is opened afterwards, and by a running one;
+    /// others may be refused.
     reopened: &'static str,
     running: &'static str,
     /// Whether the other session must remain readable.
@@ -176,7 +177,7 @@ async fn assert_broken(f: &Fixture, name: &str) {
 }
 
 /// Runs a case twice: on a ledger that is opened afterwards, and on a running one.
-async fn play(case: &Case) {
+async fn run_case(case: &Case) {
     for running in [false, true] {
         let name = format!(
             "{} ({})",
@@ -195,21 +196,25 @@ async fn play(case: &Case) {
         let f = if running {
             f
         } else {
-            on(&world.path(), keyring())
+            fixture_at(&world.path(), keyring())
         };
         if running || case.verify_finds_it {
             assert_broken(&f, &name).await;
         } else {
             assert_ne!(f.ledger.position(), position, "{name}: the anchor shows it");
         }
-        let letters = refused(&f, VICTIM, &name).await;
+        let letters = refused_operations(&f, VICTIM, &name).await;
         assert_refused(
             &name,
             &letters,
             if running { case.running } else { case.reopened },
         );
         if case.confined {
-            assert_eq!(refused(&f, "other", &name).await, "", "{name}: confined");
+            assert_eq!(
+                refused_operations(&f, "other", &name).await,
+                "",
+                "{name}: confined"
+            );
         }
         if running || case.verify_finds_it {
             assert_broken(&f, &name).await;

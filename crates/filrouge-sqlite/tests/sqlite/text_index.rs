@@ -1,4 +1,4 @@
-//! The search index: its contract, and the failures that only a file can have.
+//! The search index: the contract suite, and failures that only a file can have.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -6,14 +6,14 @@ use std::sync::Arc;
 use filrouge_sqlite::text_index::SqliteIndex;
 use filrouge_store::contract::text_index::IndexFixture;
 
-mod answered;
 mod decoded;
 mod file;
 mod killed;
 mod merges;
+mod repeated_queries;
 mod traces;
 
-fn on(path: &Path) -> SqliteIndex {
+fn index_at(path: &Path) -> SqliteIndex {
     SqliteIndex::open(path).unwrap()
 }
 
@@ -21,8 +21,8 @@ fn index() -> IndexFixture {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("index.db");
     IndexFixture {
-        index: Arc::new(on(&path)),
-        again: Box::new(move || Arc::new(on(&path))),
+        index: Arc::new(index_at(&path)),
+        again: Box::new(move || Arc::new(index_at(&path))),
         keep: Box::new(folder),
     }
 }

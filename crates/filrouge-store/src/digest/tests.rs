@@ -1,9 +1,9 @@
-//! A rollback that an attacker computes without keys, from what the database shows.
+//! A rollback that an attacker computes without keys, from the contents of the database.
 //!
-//! The attacker has sessions of their own, each patched once, and wants to put a foreign session back to an older state.
-//! They search for a set of own sessions to put back, too, so that the sum of all heads stays the same: a generalized
-//! birthday search (Wagner 2002). The search finds such a set in a sum of visible MACs, and in sums of secret terms that
-//! are stored without a mask; it finds none in the digest.
+//! The attacker has sessions of their own, each patched once, and wants to restore an older state of a foreign session.
+//! They search for a set of own sessions to restore too, so that the sum of all heads stays the same: a generalized
+//! birthday search (Wagner 2002). The search finds such a set in a sum of visible MACs, and in sums of secret terms
+//! that are stored without a mask; it finds none in the digest.
 //!
 //! `scripts/torture` searches with the full 128 bits: 128 lists of 17 sessions, 2^17 subsets each.
 
@@ -41,11 +41,12 @@ impl Size {
         }
     }
 
-    fn own(self) -> usize {
+    /// The number of the attacker's own sessions.
+    fn own_sessions(self) -> usize {
         (self.sessions as usize) << self.levels
     }
 
-    fn same(self, a: u128, b: u128) -> bool {
+    fn same_sum(self, a: u128, b: u128) -> bool {
         a.wrapping_sub(b) & Self::mask(self.bits) == 0
     }
 }
@@ -70,7 +71,7 @@ fn choices(changes: &[u128], offset: u128) -> Vec<Choice> {
     all.map(choice).collect()
 }
 
-/// The pairs whose changes add up to zero in the lowest `zero` bits; at most as many as the lists have choices.
+/// The pairs whose changes add up to zero in the lowest `zero` bits; at most as many as the left list has choices.
 fn merged(left: &[Choice], mut right: Vec<Choice>, zero: u32) -> Vec<Choice> {
     let low = |change: u128| change & Size::mask(zero);
     right.sort_unstable_by_key(|choice| low(choice.change));
@@ -129,7 +130,7 @@ impl World {
             let pieces: [&[u8]; 2] = [&pk.to_be_bytes(), &[state]];
             keyring.mac(1, Domain::Head, &pieces).unwrap()
         };
-        let macs = (0..=size.own() as u64).map(|pk| [mac(pk, 0), mac(pk, 1)]);
+        let macs = (0..=size.own_sessions() as u64).map(|pk| [mac(pk, 0), mac(pk, 1)]);
         Self {
             macs: macs.collect(),
             keyring,
@@ -158,8 +159,9 @@ impl World {
         let (foreign, own) = changes.split_last().unwrap();
         let put_back = forge(size, own, *foreign).expect("the lists are long enough");
         let put_back = |n: usize| put_back.get(n).copied().unwrap_or(true);
-        let (all, none) = (self.macs.len(), |_| false);
-        size.same(self.digest(all, put_back).0, self.digest(all, none).0)
+        let sessions = self.macs.len();
+        let unchanged = self.digest(sessions, |_| false);
+        size.same_sum(self.digest(sessions, put_back).0, unchanged.0)
     }
 }
 
@@ -175,13 +177,13 @@ fn the_full_search_deceives_a_sum_of_visible_macs() {
 }
 
 #[test]
-fn a_small_search_deceives_unmasked_sums_and_not_masked_ones() {
+fn a_small_search_deceives_only_unmasked_sums() {
     check_masks(Size::SMALL);
 }
 
 #[test]
 #[ignore = "takes minutes: scripts/torture runs it"]
-fn the_full_search_deceives_unmasked_sums_and_not_masked_ones() {
+fn the_full_search_deceives_only_unmasked_sums() {
     check_masks(Size::FULL);
 }
 
@@ -197,7 +199,7 @@ fn check_visible_macs(size: Size) {
     let put_back = forge(size, own, *foreign).unwrap();
     let chosen = own.iter().zip(&put_back).filter(|(_, back)| **back);
     let change = chosen.fold(*foreign, |sum, (change, _)| sum.wrapping_add(*change));
-    assert!(size.same(change, 0));
+    assert!(size.same_sum(change, 0));
     assert!(!world.deceives(size, &changes));
 }
 
@@ -247,15 +249,15 @@ fn equal_sums_are_stored_as_different_bytes() {
 fn a_term_depends_on_the_row_the_mac_and_the_root_key_alone() {
     let secrets = |keys: &[u32]| keys.iter().map(|id| (*id, [7 + *id as u8; 32])).collect();
     let ring = |keys: &[u32], active| Keyring::new(secrets(keys), active).unwrap();
-    let of = |keyring: &Keyring, row, mac| Digest::default().plus(keyring, row, &[mac; 16]);
+    let term_of = |keyring: &Keyring, row, mac| Digest::default().plus(keyring, row, &[mac; 16]);
     let (one, rotated, other) = (ring(&[1], 1), ring(&[1, 2], 2), ring(&[2], 2));
-    let term = of(&one, DigestRow::Head(1), 1);
-    assert!(term == of(&rotated, DigestRow::Head(1), 1));
+    let term = term_of(&one, DigestRow::Head(1), 1);
+    assert!(term == term_of(&rotated, DigestRow::Head(1), 1));
     for different in [
-        of(&other, DigestRow::Head(1), 1),
-        of(&one, DigestRow::Head(2), 1),
-        of(&one, DigestRow::Head(1), 2),
-        of(&one, DigestRow::Note("\0\0\0\0\0\0\0\u{1}"), 1),
+        term_of(&other, DigestRow::Head(1), 1),
+        term_of(&one, DigestRow::Head(2), 1),
+        term_of(&one, DigestRow::Head(1), 2),
+        term_of(&one, DigestRow::Note("\0\0\0\0\0\0\0\u{1}"), 1),
     ] {
         assert!(term != different);
     }

@@ -250,7 +250,7 @@ proptest! {
     }
 
     #[test]
-    fn any_bytes_are_read_without_panic(bytes: Vec<u8>, place: u64) {
+    fn arbitrary_bytes_do_not_panic(bytes: Vec<u8>, place: u64) {
         let _ = HeadRow::decode(&bytes);
         let _ = TurnRow::decode(TurnId::from_bytes([0; 16]), place, &bytes);
         let _ = CheckpointRow::decode(place, &bytes);
@@ -281,7 +281,7 @@ fn a_session_fingerprint_covers_every_column() {
         items,
         turns: 0,
     };
-    let some = || Some("".into());
+    let empty = || Some("".into());
     let changed = [
         SessionRow {
             tenant_id: TenantId::new("u").unwrap(),
@@ -304,15 +304,15 @@ fn a_session_fingerprint_covers_every_column() {
             ..row()
         },
         SessionRow {
-            team_id: some(),
+            team_id: empty(),
             ..row()
         },
         SessionRow {
-            title: some(),
+            title: empty(),
             ..row()
         },
         SessionRow {
-            state: some(),
+            state: empty(),
             ..row()
         },
         SessionRow {
@@ -345,14 +345,14 @@ fn a_session_fingerprint_covers_every_column() {
         },
         row(),
     ];
-    let prints: std::collections::BTreeSet<_> =
+    let fingerprints: std::collections::BTreeSet<_> =
         changed.iter().map(SessionRow::fingerprint).collect();
-    assert_eq!(prints.len(), changed.len());
+    assert_eq!(fingerprints.len(), changed.len());
 }
 
-/// A turn that was not redacted is encoded as before redactions were introduced.
+/// Format 2 is format 1 with an additional number: the seq of the redaction.
 #[test]
-fn a_redacted_turn_has_an_additional_number() {
+fn only_a_redacted_turn_is_encoded_in_format_2() {
     let now = Timestamp::from_micros(7);
     let row = TurnRow::new(TurnId::from_bytes([1; 16]), 1, 1, 5, now).sealed(&ring(), 1);
     let bytes = row.encode();
@@ -371,14 +371,14 @@ fn a_redacted_turn_has_an_additional_number() {
     assert_eq!(TurnRow::decode(row.turn_id, row.place(), &none), None);
 }
 
-/// A head without lease and checkpoints is encoded as before these were introduced.
+/// Format 3 is format 1 with lease and checkpoints; format 4 is the same for an adopted session.
 #[test]
 fn a_head_with_lease_or_checkpoints_has_a_separate_format() {
     let now = Timestamp::from_micros(7);
     let plain = HeadRow::empty([9; 16], now);
     let encoded = |head: &HeadRow| head.clone().sealed(&ring(), 1).encode();
-    let before = encoded(&plain);
-    assert_eq!(before.len(), 1 + 4 + 4 + 32 + 8 + 16 + 16);
+    let format_1 = encoded(&plain);
+    assert_eq!(format_1.len(), 1 + 4 + 4 + 32 + 8 + 16 + 16);
     let leased = HeadRow {
         lease: HeadLease {
             fence: 300,
@@ -388,7 +388,7 @@ fn a_head_with_lease_or_checkpoints_has_a_separate_format() {
         },
         ..plain.clone()
     };
-    let pointed = HeadRow {
+    let with_checkpoints = HeadRow {
         checkpoints: HeadCheckpoints::of(&[0, 5]),
         ..plain.clone()
     };
@@ -399,7 +399,7 @@ fn a_head_with_lease_or_checkpoints_has_a_separate_format() {
         },
         ..plain.clone()
     };
-    let rest = before.len() - 16;
+    let rest = format_1.len() - 16;
     for (head, live) in [
         (
             &leased,
@@ -407,12 +407,12 @@ fn a_head_with_lease_or_checkpoints_has_a_separate_format() {
                 0xac, 2, 2, b'm', b'e', 0, 0, 0, 0, 0, 0, 0, 7, 0, 0, 0, 0, 0, 0, 0, 3, 0, 0, 0,
             ][..],
         ),
-        (&pointed, &[&[0; 18][..], &[2, 5, 0]].concat()),
+        (&with_checkpoints, &[&[0; 18][..], &[2, 5, 0]].concat()),
         (&redacted, &[&[0; 18][..], &[0, 0, 4]].concat()),
     ] {
         let bytes = encoded(head);
-        assert_eq!((bytes[0], before[0]), (3, 1));
-        assert_eq!(bytes[1..rest], before[1..rest]);
+        assert_eq!((bytes[0], format_1[0]), (3, 1));
+        assert_eq!(bytes[1..rest], format_1[1..rest]);
         assert_eq!(&bytes[rest..bytes.len() - 16], live);
         let adopted = HeadRow {
             adopted: true,

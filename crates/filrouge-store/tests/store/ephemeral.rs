@@ -1,12 +1,12 @@
 //! Ephemeral sessions over the hot store in memory.
 
+mod concurrency;
 mod contract;
-mod live;
+mod fake_hot_store;
+mod leases_and_checkpoints;
 mod login;
-mod plain;
 mod random;
-mod state;
+mod reverted;
 mod store;
-mod together;
 mod trim;
-mod went_back;
+mod versions;

@@ -1,4 +1,4 @@
-//! The hot store in memory passes its contract, and the contract lists all its tests.
+//! The hot store in memory passes the contract suite, and the suite lists all its tests.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -7,17 +7,17 @@ use std::time::Duration;
 use filrouge_store::hot::suite::fixture::{change, key, wide};
 use filrouge_store::hot::suite::random::interleavings;
 use filrouge_store::hot::suite::story::TestHistory;
-
 use filrouge_store::hot::suite::{HotFixture, TestClock, run};
 use filrouge_store::hot::{Change, HotBounds, HotStore, MemoryHot};
 use filrouge_types::{ErrorCode, FixedClock};
 
-const ROOM: u64 = 256 << 20;
+/// A total size that no test reaches.
+const LARGE: u64 = 256 << 20;
 
 async fn make(bounds: HotBounds) -> HotFixture {
     let clock = Arc::new(FixedClock::at(1_700_000_000_000_000));
     HotFixture {
-        hot: Arc::new(MemoryHot::new(bounds, ROOM, clock.clone())),
+        hot: Arc::new(MemoryHot::new(bounds, LARGE, clock.clone())),
         clock: TestClock::Clock(clock),
         keep: Box::new(()),
     }
@@ -26,7 +26,7 @@ async fn make(bounds: HotBounds) -> HotFixture {
 filrouge_store::hot_contract_tests!(make);
 
 #[test]
-fn every_test_of_the_contract_is_listed() {
+fn every_test_of_the_suite_is_listed() {
     let suite = Path::new(env!("CARGO_MANIFEST_DIR")).join("src/hot/suite");
     let list = std::fs::read_to_string(suite.with_extension("rs")).unwrap();
     let list: Vec<&str> = list
@@ -54,7 +54,7 @@ fn many_interleavings_return_consistent_copies() {
     run(async || interleavings(600, make).await);
 }
 
-fn small(ttl: u64, total_bytes: u64) -> (MemoryHot, Arc<FixedClock>) {
+fn hot_store(ttl: u64, total_bytes: u64) -> (MemoryHot, Arc<FixedClock>) {
     let clock = Arc::new(FixedClock::at(0));
     let bounds = HotBounds {
         ttl: Duration::from_secs(ttl),
@@ -70,9 +70,9 @@ fn kilobyte() -> Change {
 
 /// The key that was written least recently is evicted first; a read does not change the order.
 #[test]
-fn the_total_is_bounded() {
+fn the_total_size_is_bounded() {
     run(async || {
-        let (hot, _) = small(60, 100 << 10);
+        let (hot, _) = hot_store(60, 100 << 10);
         let first = hot.commit(&key("0"), None, 1, kilobyte()).await.unwrap();
         for n in 1..1000 {
             let s = key(&n.to_string());
@@ -91,8 +91,8 @@ fn the_total_is_bounded() {
         assert!((60..100).contains(&counts.keys), "{counts:?}");
         assert_eq!(counts.expired, 0);
         for n in 0..1000 {
-            let there = hot.edition(&key(&n.to_string())).await.unwrap().is_some();
-            assert_eq!(there, n + counts.keys >= 1000, "{n}");
+            let is_kept = hot.edition(&key(&n.to_string())).await.unwrap().is_some();
+            assert_eq!(is_kept, n + counts.keys >= 1000, "{n}");
         }
         assert_eq!(hot.health().await.used_bytes, Some(counts.used_bytes));
     });
@@ -101,14 +101,14 @@ fn the_total_is_bounded() {
 #[test]
 fn the_least_recently_written_key_is_evicted() {
     run(async || {
-        let (hot, _) = small(60, 10 << 10);
+        let (hot, _) = hot_store(60, 10 << 10);
         let mut first = None;
         for n in 0..100 {
             first = hot.commit(&key("0"), first, 1, kilobyte()).await.unwrap();
             assert!(first.is_some(), "{n}");
             hot.edition(&key("1")).await.unwrap();
-            let mut story = TestHistory::new();
-            let steps = vec![(key(&n.to_string()), story.put(1, &"x".repeat(1024)))];
+            let mut history = TestHistory::new();
+            let steps = vec![(key(&n.to_string()), history.put(1, &"x".repeat(1024)))];
             hot.advance(steps).await.unwrap();
         }
         assert!(hot.counts().evicted > 80);
@@ -118,19 +118,19 @@ fn the_least_recently_written_key_is_evicted() {
 #[test]
 fn a_value_larger_than_the_store_is_refused() {
     run(async || {
-        let (hot, _) = small(60, 10 << 10);
+        let (hot, _) = hot_store(60, 10 << 10);
         let s = key("s");
-        let made = hot.commit(&s, None, 1, kilobyte()).await.unwrap();
+        let edition = hot.commit(&s, None, 1, kilobyte()).await.unwrap();
         let large = change(&[], &[(b"b", &[0; 10 << 10])]);
-        let refused = hot.commit(&s, made, 1, large.clone()).await;
+        let refused = hot.commit(&s, edition, 1, large.clone()).await;
         assert_eq!(refused.unwrap_err().code, ErrorCode::HotUnavailable);
         let refused = hot.commit(&key("t"), None, 1, large).await;
         assert_eq!(refused.unwrap_err().code, ErrorCode::HotUnavailable);
-        assert_eq!(hot.edition(&s).await.unwrap(), made);
+        assert_eq!(hot.edition(&s).await.unwrap(), edition);
         assert_eq!((hot.counts().keys, hot.counts().evicted), (1, 0));
         // A copy that is too large is dropped; `recent` then returns `None`.
-        let mut story = TestHistory::new();
-        let step = story.put(1, &"x".repeat(11 << 10));
+        let mut history = TestHistory::new();
+        let step = history.put(1, &"x".repeat(11 << 10));
         hot.advance(vec![(s, step)]).await.unwrap();
         assert_eq!(hot.recent(&s, 1).await.unwrap(), None);
         assert!(hot.counts().used_bytes <= 10 << 10);
@@ -141,7 +141,7 @@ fn a_value_larger_than_the_store_is_refused() {
 #[test]
 fn expired_keys_are_dropped() {
     run(async || {
-        let (hot, clock) = small(10, ROOM);
+        let (hot, clock) = hot_store(10, LARGE);
         for n in 0..1000 {
             let s = key(&n.to_string());
             hot.commit(&s, None, 1, kilobyte()).await.unwrap();
@@ -166,7 +166,7 @@ fn expired_keys_are_dropped() {
 #[test]
 fn forgetting_frees_all_bytes() {
     run(async || {
-        let (hot, clock) = small(10, ROOM);
+        let (hot, clock) = hot_store(10, LARGE);
         let mut last = None;
         for n in 0..100_u8 {
             let value = vec![n; usize::from(n) * 13 % 100];
@@ -178,15 +178,16 @@ fn forgetting_frees_all_bytes() {
         }
         assert!(hot.forget(&key("s"), last).await.unwrap());
         assert_eq!((hot.counts().keys, hot.counts().used_bytes), (0, 0));
-        let mut story = TestHistory::new();
+        let mut history = TestHistory::new();
         let steps = (1..100).map(|n| match n % 3 {
-            0 => story.remove(&[n - 1, n - 2]),
-            _ => story.put(n % 20, &"x".repeat(n as usize)),
+            0 => history.remove(&[n - 1, n - 2]),
+            _ => history.put(n % 20, &"x".repeat(n as usize)),
         });
         let steps = steps.map(|step| (key("s"), step)).collect();
         hot.advance(steps).await.unwrap();
         assert!(hot.counts().used_bytes > 256);
         hot.forget_recent(&key("s"), 1000).await.unwrap();
+        // Forgetting a copy leaves a mark, so that older data does not restore it.
         let mark = hot.counts().used_bytes;
         hot.forget_recent(&key("t"), 1).await.unwrap();
         assert_eq!(hot.counts().used_bytes, 2 * mark);

@@ -1,4 +1,4 @@
-//! The ledger and the hot store in memory pass their contracts; ephemeral sessions pass theirs over the hot store.
+//! The ledger and the hot store in memory pass their contract suites; ephemeral sessions pass theirs on the hot store.
 #![allow(
     missing_docs,
     clippy::unwrap_used,

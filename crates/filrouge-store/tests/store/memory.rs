@@ -1,4 +1,4 @@
-//! The ledger in memory passes the contract, and the contract lists all its tests.
+//! The ledger in memory passes the contract suite, and the suite lists all its tests.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -15,7 +15,7 @@ fn fixture() -> Fixture {
 filrouge_store::contract_tests!(fixture);
 
 #[test]
-fn every_test_of_the_contract_is_listed() {
+fn every_test_of_the_suite_is_listed() {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("src/contract");
     let list = std::fs::read_to_string(folder.join("mod.rs")).unwrap();
     let list: Vec<&str> = list
@@ -51,7 +51,7 @@ fn every_test_of_the_contract_is_listed() {
     assert!(found > 50);
 }
 
-/// A page of the feed examines a limited number of commits, even for a reader who sees none of them.
+/// A page of the change feed examines a limited number of commits, even for a reader who sees none of them.
 #[test]
 fn a_page_of_the_feed_is_bounded() {
     run(fixture(), async |f: &Fixture| {

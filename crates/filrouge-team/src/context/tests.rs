@@ -1,3 +1,5 @@
+//! The messages and the task of a context: ancestors, ids, limits, restoration.
+
 use super::*;
 use crate::message::{Cut, Routing, Speaker, SpeakerKind};
 use filrouge_types::Timestamp;
@@ -21,9 +23,12 @@ fn message(id: &str, parent: Option<&str>) -> Message {
 }
 
 /// The ids of a message's ancestors, the nearest first.
-fn parents<'c>(context: &'c ContextManager, id: &str, count: usize) -> Vec<&'c str> {
+fn ancestors<'c>(context: &'c ContextManager, id: &str, count: usize) -> Vec<&'c str> {
     let chain = context.chain(id, count);
-    chain.iter().map(|at| &*context.messages[*at].id).collect()
+    chain
+        .iter()
+        .map(|index| &*context.messages[*index].id)
+        .collect()
 }
 
 fn context(messages: &[(&str, Option<&str>)]) -> ContextManager {
@@ -43,10 +48,10 @@ fn ancestors_are_listed_nearest_first() {
         ("msg-4", Some("msg-3")),
         ("msg-5", Some("msg-9")),
     ]);
-    assert_eq!(parents(&context, "msg-4", 9), ["msg-3", "msg-1"]);
-    assert_eq!(parents(&context, "msg-4", 1), ["msg-3"]);
-    assert!(parents(&context, "msg-5", 9).is_empty());
-    assert!(parents(&context, "nobody", 9).is_empty());
+    assert_eq!(ancestors(&context, "msg-4", 9), ["msg-3", "msg-1"]);
+    assert_eq!(ancestors(&context, "msg-4", 1), ["msg-3"]);
+    assert!(ancestors(&context, "msg-5", 9).is_empty());
+    assert!(ancestors(&context, "nobody", 9).is_empty());
     assert_eq!(context.by_id("msg-2").unwrap().content, "msg-2".into());
     assert_eq!(context.newest(2).len(), 2);
     assert_eq!(context.newest(99).len(), 5);
@@ -59,8 +64,8 @@ fn a_cycle_of_parents_ends_the_chain() {
         ("msg-2", Some("msg-1")),
         ("x", Some("x")),
     ]);
-    assert_eq!(parents(&context, "msg-2", 99), ["msg-1"]);
-    assert!(parents(&context, "x", 99).is_empty());
+    assert_eq!(ancestors(&context, "msg-2", 99), ["msg-1"]);
+    assert!(ancestors(&context, "x", 99).is_empty());
 }
 
 #[test]
@@ -75,11 +80,11 @@ fn ids_continue_after_the_highest_ever_used() {
     assert_eq!(&*context.next_id(), "msg-8");
     assert_eq!(&*context.next_id(), "msg-9");
     for (highest_message, next) in [(20, "msg-21"), (5, "msg-8")] {
-        let carried = Context {
+        let original = Context {
             messages: ids.map(|(id, parent)| message(id, parent)).to_vec(),
             team_task: None,
         };
-        let mut context = restored(carried, highest_message).unwrap();
+        let mut context = restored(original, highest_message).unwrap();
         assert_eq!(&*context.next_id(), next);
     }
     for id in [
@@ -130,15 +135,15 @@ fn restored(context: Context, highest_message: u64) -> Result<ContextManager, Fa
 
 #[test]
 fn messages_and_task_are_restored() {
-    let carried = Context {
+    let original = Context {
         messages: vec![message("msg-1", None), message("msg-5", Some("msg-1"))],
         team_task: Some("build".into()),
     };
-    let mut context = restored(carried.clone(), 0).unwrap();
-    assert_eq!(context.messages(), carried.messages);
+    let mut context = restored(original.clone(), 0).unwrap();
+    assert_eq!(context.messages(), original.messages);
     assert_eq!(context.team_task(), Some("build"));
     assert_eq!(&*context.next_id(), "msg-6");
-    assert_eq!(parents(&context, "msg-5", 9), ["msg-1"]);
+    assert_eq!(ancestors(&context, "msg-5", 9), ["msg-1"]);
 
     for refused in [
         Context {

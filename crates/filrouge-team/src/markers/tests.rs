@@ -1,3 +1,5 @@
+//! Markers and mentions in messages: what they address, what stays of the text, and what stays text.
+
 use proptest::prelude::*;
 
 use super::*;
@@ -21,25 +23,26 @@ fn read(text: &str) -> Marked {
     Marked::read(text, &team(), &crate::team::id_of("Ada"))
 }
 
-/// Names as resolved, `?name` for unknown ones, each with its intent.
+/// The addressed members' names, each with its intent; `?name` for an unknown member.
 fn addressed(text: &str) -> Vec<String> {
     let marked = read(text);
-    let shown = marked.addressed.iter().map(|one| {
-        let name = one.addressee.member_name.as_deref();
-        let name = name.map_or_else(|| format!("?{}", one.addressee.identifier), str::to_owned);
-        match one.intent {
+    let names = marked.addressed.iter().map(|addressed| {
+        let name = addressed.addressee.member_name.as_deref();
+        let identifier = &addressed.addressee.identifier;
+        let name = name.map_or_else(|| format!("?{identifier}"), str::to_owned);
+        match addressed.intent {
             None => name,
             Some(Intent::Interrupt) => format!("{name} 1"),
             Some(Intent::Reply) => format!("{name} 2"),
             Some(Intent::Extend) => format!("{name} 3"),
         }
     });
-    shown.collect()
+    names.collect()
 }
 
 #[test]
 fn next_markers_name_the_next_speakers() {
-    for (text, whom) in [
+    for (text, names) in [
         ("[NEXT: Bob]", vec!["Bob"]),
         ("[next:bob]", vec!["Bob"]),
         ("[ Next : @BOB ] ", vec!["Bob"]),
@@ -68,7 +71,7 @@ fn next_markers_name_the_next_speakers() {
         ("[NEXT: a [b]", vec![]),
         ("[NEXT: bob\n]", vec![]),
     ] {
-        assert_eq!(addressed(text), whom, "{text}");
+        assert_eq!(addressed(text), names, "{text}");
     }
     let id = team().members[3].id.clone();
     assert_eq!(addressed(&format!("[NEXT: {id}]")), ["小红"]);
@@ -132,7 +135,7 @@ fn code_and_escapes_contain_no_markers() {
 
 #[test]
 fn mentions_address_members_without_a_next_marker() {
-    for (text, whom) in [
+    for (text, names) in [
         ("@bob, look", vec!["Bob"]),
         ("look @Bob.", vec!["Bob"]),
         ("(@BOB) @小红花看 请@小红看", vec!["Bob", "小红花", "小红"]),
@@ -150,7 +153,7 @@ fn mentions_address_members_without_a_next_marker() {
         ("@bob [NEXT: 小红]", vec!["小红"]),
         ("@bob [NEXT: carol]", vec!["?carol"]),
     ] {
-        assert_eq!(addressed(text), whom, "{text}");
+        assert_eq!(addressed(text), names, "{text}");
     }
 }
 
@@ -172,15 +175,16 @@ fn tasks_and_drops_are_read() {
     assert_eq!(read("x").dropped, None);
     assert_eq!(read("[drop]").dropped, Some(Dropped::All));
     assert_eq!(read("[DROP: ]").dropped, Some(Dropped::All));
-    let some = read("[DROP: bob, nobody][DROP: ada]").dropped;
+    // The first two members, in the order of the markers: Bob, then Ada.
     let ids = team()
         .members
         .iter()
         .rev()
         .skip(4)
-        .map(|m| m.id.clone())
+        .map(|member| member.id.clone())
         .collect();
-    assert_eq!(some, Some(Dropped::Members(ids)));
+    let dropped = read("[DROP: bob, nobody][DROP: ada]").dropped;
+    assert_eq!(dropped, Some(Dropped::Members(ids)));
     assert_eq!(read("[DROP: bob][DROP]").dropped, Some(Dropped::All));
 }
 
@@ -197,17 +201,17 @@ fn the_routing_records_the_written_names() {
     );
     assert_eq!(routing.intent, Some(Intent::Reply));
     assert_eq!(routing.parent.as_deref(), Some("msg-7"));
-    let ids: Vec<_> = routing
+    let resolved: Vec<_> = routing
         .addressees
         .iter()
-        .map(|one| one.member_id.is_some())
+        .map(|addressee| addressee.member_id.is_some())
         .collect();
-    assert_eq!(ids, [true, false, true]);
+    assert_eq!(resolved, [true, false, true]);
     assert_eq!(marked.unresolved().collect::<Vec<_>>(), ["carol"]);
 }
 
 #[test]
-fn beyond_the_limits_markers_stay_text() {
+fn markers_beyond_the_limits_stay_text() {
     let many = "[NEXT: bob]".repeat(MARKERS_MAX + 2);
     assert_eq!(&*read(&many).content, "[NEXT: bob][NEXT: bob]");
     let long = format!("[NEXT: {}]", "x".repeat(NAMES_BYTES_MAX));
@@ -232,7 +236,7 @@ fn beyond_the_limits_markers_stay_text() {
     }
 }
 
-/// Text full of markers and near-markers.
+/// Texts full of markers and of what almost is one.
 fn texts() -> impl Strategy<Value = String> {
     let piece = prop::sample::select(vec![
         "[",
@@ -275,7 +279,7 @@ fn texts() -> impl Strategy<Value = String> {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(2000))]
 
-    /// However a text is split, the joined output is its content, so no part of a marker was ever shown.
+    /// However a text is split, the joined output is its content: no part of a marker is ever shown.
     #[test]
     fn chunking_makes_no_difference(text in texts(), cuts in prop::collection::vec(1..7usize, 1..10)) {
         let expected = read(&text);
@@ -300,16 +304,16 @@ proptest! {
         let content = read(&text).content;
         let lines = text.trim_end();
         let blank = lines.len() - lines.trim_start().len();
-        let begin = lines[..blank].rfind('\n').map_or(0, |end| end + 1);
-        prop_assert_eq!(&*content, &lines[begin..]);
+        let start = lines[..blank].rfind('\n').map_or(0, |end| end + 1);
+        prop_assert_eq!(&*content, &lines[start..]);
     }
 
     #[test]
     fn no_marker_is_left_outside_code(text in texts()) {
-        let once = read(&text);
-        if !text.contains(['`', '~', '\\']) && once.markers.is_empty() {
-            prop_assert!(!once.content.contains("[DROP]"));
-            prop_assert!(!once.content.contains("[NEXT: bob]"));
+        let marked = read(&text);
+        if !text.contains(['`', '~', '\\']) && marked.markers.is_empty() {
+            prop_assert!(!marked.content.contains("[DROP]"));
+            prop_assert!(!marked.content.contains("[NEXT: bob]"));
         }
     }
 

@@ -1,3 +1,5 @@
+//! The first words of a session, as lists of sessions show them.
+
 use super::*;
 use crate::message::{Routing, Speaker, SpeakerKind};
 

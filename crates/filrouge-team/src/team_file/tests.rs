@@ -1,6 +1,9 @@
+//! Team files: their fields, their formats, and the errors of invalid ones.
+
 use std::time::Duration;
 
 use super::*;
+use crate::context::TEAM_TASK_BYTES_MAX;
 use crate::team::MemberKind;
 
 const HUMAN: &str = "[[members]]\nname = \"Ada\"\nkind = \"human\"\n";
@@ -9,6 +12,7 @@ fn toml(text: &str) -> Result<Team, Failure> {
     Team::of(text, Form::Toml, Path::new("/teams"))
 }
 
+/// The error of a refused team file in TOML, as text.
 fn refusal(text: &str) -> String {
     let failure = toml(text).unwrap_err();
     assert!(failure.hint.is_some(), "{failure}");
@@ -136,7 +140,7 @@ fn parse_errors_name_their_line() {
 }
 
 #[test]
-fn values_of_variables_are_not_reported() {
+fn errors_do_not_contain_values_of_environment_variables() {
     let agent = "name = \"a\"\n[[members]]\nname = \"x\"\nkind = \"agent\"\ncommand = \"x\"\n";
     for env in ["env = \"sk-secret\"", "env = { K = [\"sk-secret\"] }"] {
         let refused = refusal(&format!("{agent}{env}"));
@@ -158,7 +162,7 @@ fn invalid_teams_are_refused() {
             "name = \"bob\"\nkind = \"agent\"\ncommand = \"b\"\n{field}"
         ))
     };
-    let long = "x".repeat(TASK_TOO_LONG);
+    let long = "x".repeat(TEAM_TASK_BYTES_MAX + 1);
     for (text, expected) in [
         ("name = \"a\"".to_owned(), "members: there is none"),
         (
@@ -229,8 +233,6 @@ fn invalid_teams_are_refused() {
         );
     }
 }
-
-const TASK_TOO_LONG: usize = crate::context::TEAM_TASK_BYTES_MAX + 1;
 
 #[test]
 fn an_id_that_reads_like_a_name_is_refused() {

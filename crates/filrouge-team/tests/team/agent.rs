@@ -1,4 +1,4 @@
-//! An agent's prompt, output and exit.
+//! The prompt, the output and the exit of an agent's process.
 
 use std::path::Path;
 use std::time::Duration;
@@ -8,41 +8,51 @@ use filrouge_team::message::Cut;
 use filrouge_team::record::AgentError;
 use filrouge_team::team::Command;
 
-use crate::talk::LONG;
+use crate::test_conversation::TIMEOUT;
 
+/// An agent that runs a shell script.
 pub(crate) fn shell(script: &str) -> Command {
     command("sh", &["-c", script])
 }
 
+/// An agent that runs a program.
 pub(crate) fn command(program: &str, arguments: &[&str]) -> Command {
     Command {
         program: program.into(),
-        arguments: arguments.iter().map(|one| (*one).into()).collect(),
+        arguments: arguments
+            .iter()
+            .map(|argument| (*argument).into())
+            .collect(),
         environment: vec![],
         folder: None,
         template: None,
-        timeout: LONG,
+        timeout: TIMEOUT,
     }
 }
 
+/// Starts an agent, and returns its output and how it ended.
 async fn answer(command: &Command, prompt: &str) -> (String, AgentExit) {
     let agent = Agent::start(command, prompt.to_owned(), AgentSettings::default()).await;
-    listen(agent.expect("it starts")).await
+    read_to_end(agent.expect("the agent starts")).await
 }
 
-pub(crate) async fn listen(mut agent: Agent) -> (String, AgentExit) {
-    let all = async {
-        let mut said = String::new();
+/// Reads an agent's output until it ends.
+pub(crate) async fn read_to_end(mut agent: Agent) -> (String, AgentExit) {
+    let reading = async {
+        let mut output = String::new();
         while let Some(text) = agent.next().await {
             assert!(!text.is_empty());
-            said.push_str(&text);
+            output.push_str(&text);
         }
-        (said, agent.end().await)
+        (output, agent.end().await)
     };
-    tokio::time::timeout(LONG, all).await.expect("it ends")
+    tokio::time::timeout(TIMEOUT, reading)
+        .await
+        .expect("the agent ends in time")
 }
 
-async fn refused(command: &Command, prompt: &str) -> AgentError {
+/// The error of an agent that cannot be started.
+async fn start_error(command: &Command, prompt: &str) -> AgentError {
     let agent = Agent::start(command, prompt.to_owned(), AgentSettings::default()).await;
     let error = agent.expect_err("the agent does not start");
     assert_eq!((error.code, error.cut), ("agent_not_started", Cut::Failed));
@@ -52,9 +62,14 @@ async fn refused(command: &Command, prompt: &str) -> AgentError {
 #[tokio::test]
 async fn a_prompt_of_any_size_is_written_to_stdin() {
     let prompt = "red thread 红线\n".repeat(500_000);
-    let (said, ended) = answer(&shell("cat"), &prompt).await;
-    assert!(said == prompt, "{} bytes of {}", said.len(), prompt.len());
-    assert_eq!(ended, success());
+    let (output, exit) = answer(&shell("cat"), &prompt).await;
+    assert!(
+        output == prompt,
+        "{} bytes of {}",
+        output.len(),
+        prompt.len()
+    );
+    assert_eq!(exit, success());
 }
 
 #[tokio::test]
@@ -66,7 +81,7 @@ async fn a_prompt_may_be_part_of_an_argument() {
     );
     let stdin = command("sh", &["-c", "cat; echo $1", "sh", "{prompt}"]);
     assert_eq!(answer(&stdin, "x").await.0, "x\n");
-    let error = refused(&echo, &"x".repeat(3 << 20)).await;
+    let error = start_error(&echo, &"x".repeat(3 << 20)).await;
     assert!(error.detail.contains("goes to stdin"), "{error:?}");
 }
 
@@ -101,21 +116,21 @@ async fn variables_and_folder_are_set() {
 #[tokio::test]
 async fn text_is_streamed_as_complete_characters_without_controls() {
     let script = "printf 'a\\347\\272'; sleep 0.05; printf '\\242\\033[3'; sleep 0.05; printf '1mred\\377\\r\\n'";
-    let (said, ended) = answer(&shell(script), "").await;
+    let (output, exit) = answer(&shell(script), "").await;
     assert_eq!(
-        (said.as_str(), ended.replaced),
+        (output.as_str(), exit.replaced),
         ("a\u{7ea2}red\u{fffd}\n", 1)
     );
     let folder = tempfile::tempdir().unwrap();
-    let waits = Command {
+    let waiting = Command {
         folder: Some(folder.path().to_str().unwrap().into()),
         ..shell("echo first; while [ ! -e go ]; do sleep 0.01; done; echo second")
     };
-    let agent = Agent::start(&waits, String::new(), AgentSettings::default()).await;
-    let mut agent = agent.expect("it starts");
+    let agent = Agent::start(&waiting, String::new(), AgentSettings::default()).await;
+    let mut agent = agent.expect("the agent starts");
     assert_eq!(agent.next().await.as_deref(), Some("first\n"));
     std::fs::write(folder.path().join("go"), "").unwrap();
-    assert_eq!(listen(agent).await.0, "second\n");
+    assert_eq!(read_to_end(agent).await.0, "second\n");
 }
 
 #[tokio::test]
@@ -135,36 +150,39 @@ async fn exit_codes_signals_and_stderr_are_reported() {
             (code, detail, Cut::Failed)
         );
     }
-    let (_, ended) = answer(&shell("echo careful >&2"), "").await;
-    assert_eq!((ended.error, &*ended.stderr), (None, "careful"));
+    let (_, exit) = answer(&shell("echo careful >&2"), "").await;
+    assert_eq!((exit.error, &*exit.stderr), (None, "careful"));
     let flood =
         "i=0; while [ $i -lt 3000 ]; do echo \"line $i of stderr é\" >&2; i=$((i+1)); done; exit 1";
-    let (_, ended) = answer(&shell(flood), "").await;
-    assert!(ended.stderr.len() <= 4 << 10 && ended.stderr.ends_with("line 2999 of stderr é"));
+    let (_, exit) = answer(&shell(flood), "").await;
+    assert!(exit.stderr.len() <= 4 << 10 && exit.stderr.ends_with("line 2999 of stderr é"));
 }
 
 #[tokio::test]
-async fn a_failed_start_advises_what_to_do() {
+async fn the_error_of_a_failed_start_advises_what_to_do() {
     let folder = tempfile::tempdir().unwrap();
     let path = |name: &str| folder.path().join(name).to_str().unwrap().to_owned();
     std::fs::write(path("text"), "no program").unwrap();
     std::fs::write(path("script"), "#!/no/such/interpreter\n").unwrap();
     let mode = std::os::unix::fs::PermissionsExt::from_mode(0o755);
     std::fs::set_permissions(path("script"), mode).unwrap();
-    let elsewhere = Command {
+    let missing_folder = Command {
         folder: Some("/no/such/folder".into()),
         ..shell("true")
     };
-    for (agent, reported) in [
+    for (agent, advice) in [
         (command("no-such-program", &[]), "install it"),
         (command("claude -p", &[]), "arguments go into args"),
         (command(&path("missing"), &[]), "install it"),
         (command(&path("text"), &[]), "may not be run"),
         (command(&path("script"), &[]), "interpreter"),
-        (elsewhere, "its folder \"/no/such/folder\" does not exist"),
+        (
+            missing_folder,
+            "its folder \"/no/such/folder\" does not exist",
+        ),
     ] {
-        let error = refused(&agent, "prompt").await;
-        assert!(error.detail.contains(reported), "{error:?}");
+        let error = start_error(&agent, "prompt").await;
+        assert!(error.detail.contains(advice), "{error:?}");
     }
     assert!(Path::new("/bin/sh").exists());
 }
@@ -173,11 +191,11 @@ async fn a_failed_start_advises_what_to_do() {
 async fn an_agent_that_times_out_is_stopped() {
     let agent = Command {
         timeout: Duration::from_millis(300),
-        ..shell("echo begun; sleep 1000")
+        ..shell("echo started; sleep 1000")
     };
-    let (said, ended) = answer(&agent, "").await;
-    assert_eq!(said, "begun\n");
-    assert_eq!(ended.error.unwrap().code, "agent_timeout");
+    let (output, exit) = answer(&agent, "").await;
+    assert_eq!(output, "started\n");
+    assert_eq!(exit.error.unwrap().code, "agent_timeout");
     let closed = Command {
         timeout: Duration::from_millis(300),
         ..shell("exec >&-; sleep 1000")
@@ -186,13 +204,14 @@ async fn an_agent_that_times_out_is_stopped() {
         answer(&closed, "").await.1.error.unwrap().code,
         "agent_timeout"
     );
-    let for_ever = Command {
+    let no_timeout = Command {
         timeout: Duration::MAX,
         ..shell("echo ok")
     };
-    assert_eq!(answer(&for_ever, "").await, ("ok\n".into(), success()));
+    assert_eq!(answer(&no_timeout, "").await, ("ok\n".into(), success()));
 }
 
+/// The exit of an agent without an error.
 fn success() -> AgentExit {
     AgentExit {
         error: None,

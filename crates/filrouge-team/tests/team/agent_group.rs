@@ -1,4 +1,4 @@
-//! No process of an agent survives it.
+//! An agent's processes are a process group, and none of them survives the agent.
 
 use std::io::{BufRead as _, Write as _};
 use std::process::Stdio;
@@ -7,44 +7,48 @@ use std::time::Duration;
 use filrouge_team::agent::{Agent, AgentSettings};
 use filrouge_team::team::Command;
 
-use crate::agent::{listen, shell};
-use crate::talk::{runs, wait_for};
+use crate::agent::{read_to_end, shell};
+use crate::test_conversation::{is_running, wait_for};
 
+/// Starts an agent that prints the ids of its processes; returns those.
 async fn start(command: &Command) -> (Agent, Vec<u32>) {
     let mut agent = Agent::start(command, String::new(), AgentSettings::default())
         .await
         .unwrap();
-    let line = agent.next().await.expect("it prints its processes");
+    let line = agent
+        .next()
+        .await
+        .expect("the agent prints the ids of its processes");
     let pids = line.split_whitespace().map(|pid| pid.parse().unwrap());
     let pids: Vec<u32> = pids.collect();
-    assert!(pids.iter().all(|pid| runs(*pid)));
+    assert!(pids.iter().all(|pid| is_running(*pid)));
     (agent, pids)
 }
 
-/// The agent itself, a child and a grandchild.
-const FAMILY: &str = "sh -c 'sleep 1000 & echo $PPID $$ $!; wait' & wait";
+/// Starts a child and a grandchild, and prints the ids of the agent and of both.
+const PROCESS_TREE: &str = "sh -c 'sleep 1000 & echo $PPID $$ $!; wait' & wait";
 
-fn gone(pids: &[u32]) -> bool {
-    pids.iter().all(|pid| !runs(*pid))
+fn all_ended(pids: &[u32]) -> bool {
+    pids.iter().all(|pid| !is_running(*pid))
 }
 
 #[tokio::test]
 async fn killing_an_agent_kills_every_process_it_started() {
-    let (agent, pids) = start(&shell(FAMILY)).await;
+    let (agent, pids) = start(&shell(PROCESS_TREE)).await;
     assert_eq!(pids.len(), 3);
     assert_eq!(agent.kill().await.error, None);
-    wait_for("the family to end", || gone(&pids).then_some(())).await;
+    wait_for("all processes to end", || all_ended(&pids).then_some(())).await;
 }
 
 #[tokio::test]
 async fn dropping_an_agent_kills_every_process_it_started() {
-    let (agent, pids) = start(&shell(FAMILY)).await;
+    let (agent, pids) = start(&shell(PROCESS_TREE)).await;
     drop(agent);
-    wait_for("the family to end", || gone(&pids).then_some(())).await;
+    wait_for("all processes to end", || all_ended(&pids).then_some(())).await;
 }
 
 #[tokio::test]
-async fn an_agent_is_asked_to_end_before_it_is_killed() {
+async fn an_agent_gets_sigterm_before_it_is_killed() {
     let folder = tempfile::tempdir().unwrap();
     let agent = Command {
         folder: Some(folder.path().to_str().unwrap().into()),
@@ -75,12 +79,12 @@ async fn an_agent_that_ignores_signals_or_is_stopped_is_killed() {
         let pid: u32 = agent.next().await.unwrap().trim().parse().unwrap();
         assert_eq!(agent.pid(), Some(pid));
         agent.kill().await;
-        assert!(!runs(pid), "{script}");
+        assert!(!is_running(pid), "{script}");
     }
 }
 
 #[tokio::test]
-async fn a_process_that_holds_the_output_open_is_not_waited_for() {
+async fn the_exit_of_an_agent_does_not_wait_for_a_process_that_keeps_its_output_open() {
     let settings = AgentSettings {
         linger: Duration::from_millis(200),
         ..AgentSettings::default()
@@ -89,17 +93,17 @@ async fn a_process_that_holds_the_output_open_is_not_waited_for() {
     let agent = Agent::start(&command, String::new(), settings)
         .await
         .unwrap();
-    let (said, ended) = listen(agent).await;
-    assert_eq!(ended.error, None);
-    let pid = said.trim().parse().unwrap();
-    wait_for("the grandchild to end", || gone(&[pid]).then_some(())).await;
+    let (output, exit) = read_to_end(agent).await;
+    assert_eq!(exit.error, None);
+    let pid = output.trim().parse().unwrap();
+    wait_for("the grandchild to end", || all_ended(&[pid]).then_some(())).await;
 }
 
 #[tokio::test]
 async fn the_last_output_of_a_grandchild_is_read() {
     let command = shell("(sleep 0.1; echo late) & echo early");
     let agent = Agent::start(&command, String::new(), AgentSettings::default()).await;
-    assert_eq!(listen(agent.unwrap()).await.0, "early\nlate\n");
+    assert_eq!(read_to_end(agent.unwrap()).await.0, "early\nlate\n");
 }
 
 #[tokio::test]
@@ -113,7 +117,7 @@ async fn no_zombie_remains() {
             .await
             .unwrap();
         let pid = agent.pid().unwrap();
-        listen(agent).await;
+        read_to_end(agent).await;
         let stat = std::process::Command::new("ps")
             .args(["-o", "stat=", "-p", &pid.to_string()])
             .output();
@@ -129,7 +133,7 @@ async fn no_zombie_remains() {
         .unwrap(),
     );
     let own = std::process::id().to_string();
-    wait_for("children to be waited for", || {
+    wait_for("all zombies to be reaped", || {
         let children = std::process::Command::new("ps")
             .args(["-o", "stat=", "--ppid", &own])
             .output();
@@ -139,38 +143,39 @@ async fn no_zombie_remains() {
     .await;
 }
 
-const DOOMED: &str = "agent_group::child_waits_to_be_killed";
+/// The test that the child process runs.
+const CHILD: &str = "agent_group::child_waits_to_be_killed";
 
 /// Run by [`an_agent_does_not_outlive_a_process_that_is_killed`] in a separate process.
 #[tokio::test]
-#[ignore = "it waits to be killed"]
+#[ignore = "run by the test that kills it"]
 async fn child_waits_to_be_killed() {
-    let (_agent, pids) = start(&shell(FAMILY)).await;
+    let (_agent, pids) = start(&shell(PROCESS_TREE)).await;
     let pids: Vec<String> = pids.iter().map(ToString::to_string).collect();
-    writeln!(std::io::stderr(), "family {}", pids.join(" ")).unwrap();
+    writeln!(std::io::stderr(), "processes {}", pids.join(" ")).unwrap();
     std::future::pending::<()>().await;
 }
 
 #[tokio::test]
 async fn an_agent_does_not_outlive_a_process_that_is_killed() {
-    let mut doomed = std::process::Command::new(std::env::current_exe().unwrap())
-        .args([DOOMED, "--exact", "--ignored", "--nocapture"])
+    let mut child = std::process::Command::new(std::env::current_exe().unwrap())
+        .args([CHILD, "--exact", "--ignored", "--nocapture"])
         .stdout(Stdio::null())
         .stderr(Stdio::piped())
         .spawn()
         .unwrap();
-    let stderr = std::io::BufReader::new(doomed.stderr.take().unwrap());
-    let family = stderr.lines().map_while(Result::ok).find_map(|line| {
+    let stderr = std::io::BufReader::new(child.stderr.take().unwrap());
+    let pids = stderr.lines().map_while(Result::ok).find_map(|line| {
         let pids = line
-            .strip_prefix("family ")?
+            .strip_prefix("processes ")?
             .split(' ')
             .map(|pid| pid.parse().unwrap());
         Some(pids.collect::<Vec<u32>>())
     });
-    let family = family.expect("it starts an agent");
-    assert_eq!(family.len(), 3);
-    assert!(family.iter().all(|pid| runs(*pid)));
-    doomed.kill().unwrap();
-    doomed.wait().unwrap();
-    wait_for("the family to end", || gone(&family).then_some(())).await;
+    let pids = pids.expect("the child starts an agent");
+    assert_eq!(pids.len(), 3);
+    assert!(pids.iter().all(|pid| is_running(*pid)));
+    child.kill().unwrap();
+    child.wait().unwrap();
+    wait_for("all processes to end", || all_ended(&pids).then_some(())).await;
 }

@@ -1,25 +1,26 @@
-//! Turn-taking: who speaks when, in answer to which message, with which prompt.
+//! Turn-taking: which member speaks next, in answer to which message, with which prompt.
 
 use filrouge_team::coordinator::{Settings, TeamEvent, Warning};
 use filrouge_team::message::{Intent, SpeakerKind};
 use filrouge_team::record::Status;
 use filrouge_types::ErrorCode;
 
-use crate::kept::Kept;
-use crate::talk::{Talk, line};
+use crate::memory_record::Call;
+use crate::test_conversation::{TestConversation, line};
 
-/// Answers, without addressees.
+/// An agent that answers without addressing a member.
 const ANSWERS: &str = "cat > /dev/null; echo 'I see.'";
 
 #[tokio::test]
 async fn a_human_and_an_agent_speak_in_turn() {
-    let mut talk = Talk::of(&[("bob", "cat > prompt; printf 'one\\ntwo\\n'")])
-        .begun()
-        .await;
-    assert_eq!(talk.coordinator.message_count(), 0);
-    let id = talk.coordinator.say("hello").await.unwrap();
+    let mut conversation =
+        TestConversation::with_agents(&[("bob", "cat > prompt; printf 'one\\ntwo\\n'")])
+            .started()
+            .await;
+    assert_eq!(conversation.coordinator.message_count(), 0);
+    let id = conversation.coordinator.say("hello").await.unwrap();
     assert_eq!(id.as_deref(), Some("msg-1"));
-    let (events, state) = talk.until_handed_over().await;
+    let (events, state) = conversation.until_handed_over().await;
     assert_eq!(
         (state.status, state.waiting_for.as_deref()),
         (Status::Paused, Some("ada"))
@@ -36,45 +37,48 @@ async fn a_human_and_an_agent_speak_in_turn() {
         })
         .collect();
     assert_eq!(texts, "one\ntwo");
-    let began = events
+    let started = events
         .iter()
-        .position(|e| matches!(e, TeamEvent::Began(m) if &*m.id == "msg-2"));
-    let ended = events.iter().position(|e| matches!(e, TeamEvent::Ended { message, error: None } if line(message) == "bob: one\ntwo"));
-    assert!(began.unwrap() < ended.unwrap());
+        .position(|event| matches!(event, TeamEvent::Began(message) if &*message.id == "msg-2"));
+    let ended = events.iter().position(|event| matches!(event, TeamEvent::Ended { message, error: None } if line(message) == "bob: one\ntwo"));
+    assert!(started.unwrap() < ended.unwrap());
 
     assert_eq!(
-        talk.record.words(),
+        conversation.record.lines(),
         [
             "ada: hello",
             "begin msg-2",
             "end bob: one\ntwo",
-            "over to ada"
+            "hand over to ada"
         ]
     );
-    let Kept::End(message, said, None) = &talk.record.kept()[2] else {
+    let Call::End(message, appended, None) = &conversation.record.calls()[2] else {
         panic!("bob has ended");
     };
-    assert_eq!((said.as_str(), message.cut), ("one\ntwo", None));
+    assert_eq!((appended.as_str(), message.cut), ("one\ntwo", None));
     assert_eq!(
         (message.routing.parent.as_deref(), message.speaker.kind),
         (Some("msg-1"), SpeakerKind::Agent)
     );
-    let prompt = std::fs::read_to_string(talk.path("prompt")).unwrap();
+    let prompt = std::fs::read_to_string(conversation.path("prompt")).unwrap();
     assert!(
         prompt.ends_with("# Message to answer\n\n[msg-1] ada (human):\n\nhello\n"),
         "{prompt}"
     );
-    assert_eq!(talk.coordinator.newest(1)[0].id, "msg-2".into());
+    assert_eq!(conversation.coordinator.newest(1)[0].id, "msg-2".into());
 }
 
 #[tokio::test]
 async fn the_next_prompt_has_the_earlier_messages() {
-    let mut talk = Talk::of(&[("bob", "cat > prompt; echo 'The answer is 42.'")])
-        .begun()
+    let mut conversation =
+        TestConversation::with_agents(&[("bob", "cat > prompt; echo 'The answer is 42.'")])
+            .started()
+            .await;
+    conversation
+        .say("[TEAM_TASK: build it] What is the answer?")
         .await;
-    talk.say("[TEAM_TASK: build it] What is the answer?").await;
-    talk.say("Are you sure?").await;
-    let prompt = std::fs::read_to_string(talk.path("prompt")).unwrap();
+    conversation.say("Are you sure?").await;
+    let prompt = std::fs::read_to_string(conversation.path("prompt")).unwrap();
     assert!(prompt.contains("# Team task\n\n  build it\n"), "{prompt}");
     assert!(
         prompt.contains("[msg-1] ada (human):\n  What is the answer?\n"),
@@ -88,60 +92,63 @@ async fn the_next_prompt_has_the_earlier_messages() {
         prompt.ends_with("[msg-3] ada (human), answering msg-2:\n\nAre you sure?\n"),
         "{prompt}"
     );
-    assert_eq!(talk.coordinator.team_task().as_deref(), Some("build it"));
+    assert_eq!(
+        conversation.coordinator.team_task().as_deref(),
+        Some("build it")
+    );
 }
 
 #[tokio::test]
 async fn agents_address_each_other_and_humans() {
-    let mut talk = Talk::of(&[
+    let mut conversation = TestConversation::with_agents(&[
         ("bob", "cat > /dev/null; echo 'Carol knows. [NEXT: carol]'"),
         ("carol", "cat > /dev/null; echo 'I do, @zoe.'"),
     ])
-    .begun()
+    .started()
     .await;
-    let (said, floor) = talk.say("who knows?").await;
+    let (messages, floor) = conversation.say("who knows?").await;
     assert_eq!(
-        said,
+        messages,
         ["ada: who knows?", "bob: Carol knows.", "carol: I do, @zoe."]
     );
     assert_eq!(floor, "zoe");
-    // Zoe is answered by the agent who spoke to her; ada is still answered by the first agent.
-    let (said, floor) = talk.say("thanks").await;
-    assert_eq!(said, ["zoe: thanks", "carol: I do, @zoe."]);
+    // Carol, who addressed zoe, answers her; the first agent still answers ada.
+    let (messages, floor) = conversation.say("thanks").await;
+    assert_eq!(messages, ["zoe: thanks", "carol: I do, @zoe."]);
     assert_eq!(floor, "zoe");
-    let parents: Vec<_> = talk
+    let parents: Vec<_> = conversation
         .coordinator
         .newest(9)
         .iter()
-        .map(|m| m.routing.parent.clone())
+        .map(|message| message.routing.parent.clone())
         .collect();
     assert_eq!(
         parents[1..]
             .iter()
             .flatten()
-            .map(|p| &**p)
+            .map(|parent| &**parent)
             .collect::<Vec<_>>(),
         ["msg-1", "msg-2", "msg-3", "msg-4"]
     );
-    assert_eq!(talk.say("@ada, and you?").await.1, "ada");
-    let (said, _) = talk.say("and me?").await;
-    assert_eq!(said[..2], ["ada: and me?", "bob: Carol knows."]);
+    assert_eq!(conversation.say("@ada, and you?").await.1, "ada");
+    let (messages, _) = conversation.say("and me?").await;
+    assert_eq!(messages[..2], ["ada: and me?", "bob: Carol knows."]);
 }
 
 #[tokio::test]
 async fn the_queue_is_served_by_intent_then_in_order() {
-    let mut talk = Talk::of(&[
+    let mut conversation = TestConversation::with_agents(&[
         ("bob", ANSWERS),
         ("carol", ANSWERS),
         ("dave", ANSWERS),
         ("eve", ANSWERS),
     ])
-    .begun()
+    .started()
     .await;
-    let (said, floor) = talk
+    let (messages, floor) = conversation
         .say("[NEXT: bob !P3, carol, dave !P1, eve, carol] go")
         .await;
-    let order: Vec<&str> = said
+    let order: Vec<&str> = messages
         .iter()
         .filter_map(|line| line.split(':').next())
         .collect();
@@ -149,43 +156,50 @@ async fn the_queue_is_served_by_intent_then_in_order() {
         (order, floor.as_str()),
         (vec!["ada", "dave", "carol", "eve", "bob"], "ada")
     );
-    let answered = talk.coordinator.newest(4);
+    let answers = conversation.coordinator.newest(4);
     assert!(
-        answered
+        answers
             .iter()
-            .all(|m| m.routing.parent.as_deref() == Some("msg-1"))
+            .all(|message| message.routing.parent.as_deref() == Some("msg-1"))
     );
-    let asked = &talk.coordinator.newest(5)[0];
-    assert_eq!(asked.routing.intent, Some(Intent::Interrupt));
+    let question = &conversation.coordinator.newest(5)[0];
+    assert_eq!(question.routing.intent, Some(Intent::Interrupt));
 }
 
 #[tokio::test]
-async fn a_human_in_the_queue_stops_it_and_the_rest_waits() {
-    let mut talk = Talk::of(&[("bob", ANSWERS), ("carol", ANSWERS)])
-        .begun()
+async fn the_queue_stops_at_a_human_and_the_rest_waits() {
+    let mut conversation = TestConversation::with_agents(&[("bob", ANSWERS), ("carol", ANSWERS)])
+        .started()
         .await;
-    let (said, floor) = talk.say("[NEXT: bob, zoe, carol] go").await;
-    assert_eq!((said.len(), floor.as_str()), (2, "zoe"));
-    let [waits] = &talk.queue[..] else {
-        panic!("one waits: {:?}", talk.queue);
+    let (messages, floor) = conversation.say("[NEXT: bob, zoe, carol] go").await;
+    assert_eq!((messages.len(), floor.as_str()), (2, "zoe"));
+    let [waiting] = &conversation.queue[..] else {
+        panic!("one member waits: {:?}", conversation.queue);
     };
-    assert_eq!((&*waits.member_id, &*waits.by), ("carol", "ada"));
-    let (said, floor) = talk.say("go on, @bob").await;
-    assert_eq!(said, ["zoe: go on, @bob", "carol: I see.", "bob: I see."]);
+    assert_eq!((&*waiting.member_id, &*waiting.by), ("carol", "ada"));
+    let (messages, floor) = conversation.say("go on, @bob").await;
+    assert_eq!(
+        messages,
+        ["zoe: go on, @bob", "carol: I see.", "bob: I see."]
+    );
     assert_eq!(floor, "ada");
-    assert!(talk.queue.is_empty());
+    assert!(conversation.queue.is_empty());
 }
 
 #[tokio::test]
-async fn unknown_names_are_reported() {
-    let mut talk = Talk::of(&[
+async fn unknown_member_names_are_reported() {
+    let mut conversation = TestConversation::with_agents(&[
         ("bob", "cat > /dev/null; echo '[NEXT: nobody] hm'"),
         ("carol", ANSWERS),
     ])
-    .begun()
+    .started()
     .await;
-    talk.coordinator.say("[NEXT: bbo] hello").await.unwrap();
-    let (events, state) = talk.until_handed_over().await;
+    conversation
+        .coordinator
+        .say("[NEXT: bbo] hello")
+        .await
+        .unwrap();
+    let (events, state) = conversation.until_handed_over().await;
     let warned = events.iter().any(|event| {
         matches!(event, TeamEvent::Warning(Warning::Unresolved { id, identifiers, members })
             if &**id == "msg-1" && *identifiers == ["bbo".into()] && members.len() == 4)
@@ -194,36 +208,39 @@ async fn unknown_names_are_reported() {
         warned && state.waiting_for.as_deref() == Some("ada"),
         "{events:?}"
     );
-    assert_eq!(talk.record.words(), ["ada: hello", "over to ada"]);
-    let addressee = &talk.coordinator.newest(1)[0].routing.addressees[0];
+    assert_eq!(
+        conversation.record.lines(),
+        ["ada: hello", "hand over to ada"]
+    );
+    let addressee = &conversation.coordinator.newest(1)[0].routing.addressees[0];
     assert_eq!(
         (&*addressee.identifier, &addressee.member_id),
         ("bbo", &None)
     );
 
-    // Known names are served; an agent that names only unknown members ends its turn, and the rest waits.
-    let (said, floor) = talk.say("[NEXT: bob, bbo, carol]").await;
+    // Known members answer; an agent that names only unknown members gives the floor to a human, and the rest waits.
+    let (messages, floor) = conversation.say("[NEXT: bob, bbo, carol]").await;
     assert_eq!(
-        (said, floor.as_str()),
+        (messages, floor.as_str()),
         (vec!["ada: ".into(), "bob: hm".into()], "ada")
     );
-    assert_eq!(talk.queue.len(), 1);
+    assert_eq!(conversation.queue.len(), 1);
 }
 
 #[tokio::test]
-async fn agents_without_a_human_are_stopped_until_a_human_resumes() {
+async fn agents_that_only_answer_each_other_are_stopped_until_a_human_resumes() {
     let bob = "cat > /dev/null; echo 'ping [NEXT: carol]'";
     let carol = "cat > /dev/null; echo 'pong [NEXT: bob]'";
-    let mut talk = Talk::with(
+    let mut conversation = TestConversation::with_settings(
         "max_agent_turns = 3",
         &[("bob", bob), ("carol", carol)],
         Settings::default(),
     )
-    .begun()
+    .started()
     .await;
-    talk.coordinator.say("begin").await.unwrap();
-    let (events, state) = talk.until_handed_over().await;
-    let said: Vec<_> = events
+    conversation.coordinator.say("begin").await.unwrap();
+    let (events, state) = conversation.until_handed_over().await;
+    let messages: Vec<_> = events
         .iter()
         .filter_map(|event| match event {
             TeamEvent::Said(message) | TeamEvent::Ended { message, .. } => Some(line(message)),
@@ -232,71 +249,83 @@ async fn agents_without_a_human_are_stopped_until_a_human_resumes() {
         .collect();
     let note = "filrouge: 3 messages of agents have followed one another: ada has the floor.";
     assert_eq!(
-        said,
+        messages,
         ["ada: begin", "bob: ping", "carol: pong", "bob: ping", note]
     );
     assert!(events.contains(&TeamEvent::Warning(Warning::AgentTurns { limit: 3 })));
     assert_eq!(state.waiting_for.as_deref(), Some("ada"));
-    assert_eq!(talk.queue.len(), 1, "carol waits, and that is shown");
-    assert!(talk.record.words().contains(&note.to_owned()));
-    assert!(talk.coordinator.resume().await.unwrap());
-    let (said, _) = talk.listen().await;
-    assert_eq!(said[..3], ["carol: pong", "bob: ping", "carol: pong"]);
+    assert_eq!(conversation.queue.len(), 1, "carol waits");
+    assert!(conversation.record.lines().contains(&note.to_owned()));
+    assert!(conversation.coordinator.resume().await.unwrap());
+    let (messages, _) = conversation.messages_until_hand_over().await;
+    assert_eq!(messages[..3], ["carol: pong", "bob: ping", "carol: pong"]);
 }
 
 #[tokio::test]
 async fn markers_empty_the_queue_and_set_the_task() {
     let bob = "cat > /dev/null; echo '[DROP] [TEAM_TASK: less] enough [NEXT: dave]'";
-    let mut talk = Talk::of(&[("bob", bob), ("carol", ANSWERS), ("dave", ANSWERS)])
-        .begun()
-        .await;
-    talk.coordinator.say("[NEXT: bob, carol] go").await.unwrap();
-    let (events, _) = talk.until_handed_over().await;
-    let who: Vec<_> = events
+    let mut conversation =
+        TestConversation::with_agents(&[("bob", bob), ("carol", ANSWERS), ("dave", ANSWERS)])
+            .started()
+            .await;
+    conversation
+        .coordinator
+        .say("[NEXT: bob, carol] go")
+        .await
+        .unwrap();
+    let (events, _) = conversation.until_handed_over().await;
+    let speakers: Vec<_> = events
         .iter()
         .filter_map(|event| match event {
             TeamEvent::Ended { message, .. } => Some(&*message.speaker.name),
             _ => None,
         })
         .collect();
-    assert_eq!(who, ["bob", "dave"]);
+    assert_eq!(speakers, ["bob", "dave"]);
     assert!(events.contains(&TeamEvent::Warning(Warning::Dropped { count: 1 })));
     assert!(events.contains(&TeamEvent::TaskSet {
         task: Some("less".into()),
         by: "bob".into()
     }));
     assert!(
-        talk.record
-            .words()
+        conversation
+            .record
+            .lines()
             .contains(&"task Some(\"less\")".to_owned())
     );
     assert_eq!(
-        talk.coordinator
+        conversation
+            .coordinator
             .say("[DROP] [TEAM_TASK: more]")
             .await
             .unwrap(),
         None
     );
-    assert_eq!(talk.coordinator.team_task().as_deref(), Some("more"));
-    talk.coordinator.set_team_task(None).await.unwrap();
-    assert_eq!(talk.coordinator.team_task(), None);
+    assert_eq!(
+        conversation.coordinator.team_task().as_deref(),
+        Some("more")
+    );
+    conversation.coordinator.set_team_task(None).await.unwrap();
+    assert_eq!(conversation.coordinator.team_task(), None);
 }
 
 #[tokio::test]
 async fn a_task_that_is_too_long_is_refused() {
     let bob = "cat > /dev/null; printf '[TEAM_TASK: %06000d] done' 0";
-    let mut talk = Talk::of(&[("bob", bob)]).begun().await;
+    let mut conversation = TestConversation::with_agents(&[("bob", bob)])
+        .started()
+        .await;
     let long = format!("[TEAM_TASK: {}] x", "x".repeat(6000));
     assert_eq!(
-        talk.coordinator.say(&long).await.unwrap_err().code,
+        conversation.coordinator.say(&long).await.unwrap_err().code,
         ErrorCode::LimitExceeded
     );
-    talk.coordinator.say("go").await.unwrap();
-    let (events, _) = talk.until_handed_over().await;
-    let refused = |event: &TeamEvent| matches!(event, TeamEvent::Warning(Warning::TaskRefused(f)) if f.code == ErrorCode::LimitExceeded);
+    conversation.coordinator.say("go").await.unwrap();
+    let (events, _) = conversation.until_handed_over().await;
+    let refused = |event: &TeamEvent| matches!(event, TeamEvent::Warning(Warning::TaskRefused(failure)) if failure.code == ErrorCode::LimitExceeded);
     assert!(events.iter().any(refused));
-    assert_eq!(talk.coordinator.team_task(), None);
-    assert_eq!(talk.record.words()[0], "ada: go");
+    assert_eq!(conversation.coordinator.team_task(), None);
+    assert_eq!(conversation.record.lines()[0], "ada: go");
 }
 
 #[tokio::test]
@@ -305,26 +334,34 @@ async fn blank_and_too_long_messages_are_refused() {
         message_bytes: 20,
         ..Settings::default()
     };
-    let mut talk = Talk::with("", &[("bob", ANSWERS)], settings).begun().await;
+    let mut conversation = TestConversation::with_settings("", &[("bob", ANSWERS)], settings)
+        .started()
+        .await;
     for (text, code) in [
         (" \n", ErrorCode::Invalid),
         ("ten quotes \"\"\"\"\"", ErrorCode::LimitExceeded),
     ] {
-        assert_eq!(talk.coordinator.say(text).await.unwrap_err().code, code);
+        assert_eq!(
+            conversation.coordinator.say(text).await.unwrap_err().code,
+            code
+        );
     }
-    assert_eq!(talk.record.words(), Vec::<String>::new());
-    let (said, _) = talk.say("hi").await;
-    assert_eq!(said, ["ada: hi", "bob: I see."]);
+    assert_eq!(conversation.record.lines(), Vec::<String>::new());
+    let (messages, _) = conversation.say("hi").await;
+    assert_eq!(messages, ["ada: hi", "bob: I see."]);
 }
 
 #[tokio::test]
 async fn humans_talk_without_agents() {
-    let mut talk = Talk::of(&[]).begun().await;
-    let (said, floor) = talk.say("hello?").await;
-    assert_eq!((said, floor.as_str()), (vec!["ada: hello?".into()], "ada"));
-    let (said, floor) = talk.say("@zoe hello").await;
+    let mut conversation = TestConversation::with_agents(&[]).started().await;
+    let (messages, floor) = conversation.say("hello?").await;
     assert_eq!(
-        (said, floor.as_str()),
+        (messages, floor.as_str()),
+        (vec!["ada: hello?".into()], "ada")
+    );
+    let (messages, floor) = conversation.say("@zoe hello").await;
+    assert_eq!(
+        (messages, floor.as_str()),
         (vec!["ada: @zoe hello".into()], "zoe")
     );
 }

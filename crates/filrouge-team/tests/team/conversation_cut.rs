@@ -1,31 +1,32 @@
-//! Agents that fail, are stopped, or are interrupted.
+//! Messages that are cut short: their agents fail, are cancelled, or are interrupted.
 
 use filrouge_team::coordinator::{Settings, TeamEvent, Warning};
 use filrouge_team::message::Cut;
 use filrouge_team::record::{AgentError, Status};
 
-use crate::kept::Kept;
-use crate::talk::{Talk, runs, wait_for};
+use crate::memory_record::Call;
+use crate::test_conversation::{TestConversation, is_running, wait_for};
 
-/// Begins to speak, starts a child, and does not end. Writes both process ids.
+/// An agent that starts to speak, starts a child process, writes both process ids to a file, and does not end.
 const ENDLESS: &str = "echo 'I begin'; sleep 1000 & echo $$ $! > pids; wait";
 
-async fn pids(talk: &Talk) -> Vec<u32> {
-    let written = talk.written("pids").await;
+/// The ids of the processes of [`ENDLESS`].
+async fn pids(conversation: &TestConversation) -> Vec<u32> {
+    let written = conversation.read_when_written("pids").await;
     written
         .split_whitespace()
         .map(|pid| pid.parse().unwrap())
         .collect()
 }
 
-/// Waits for this text; returns its speaker.
-async fn text_seen(talk: &mut Talk, wanted: &str) -> Box<str> {
+/// Waits until a member says this text; returns the member's id.
+async fn wait_for_text(conversation: &mut TestConversation, expected: &str) -> Box<str> {
     let mut speaker = Box::default();
     loop {
-        match talk.event().await {
+        match conversation.next_event().await {
             TeamEvent::Began(message) => speaker = message.speaker.id,
             TeamEvent::Text { text, .. } => {
-                assert_eq!(&*text, wanted);
+                assert_eq!(&*text, expected);
                 return speaker;
             }
             _ => {}
@@ -33,80 +34,93 @@ async fn text_seen(talk: &mut Talk, wanted: &str) -> Box<str> {
     }
 }
 
-fn last_end(talk: &Talk) -> (String, Option<Cut>, Option<AgentError>) {
-    let kept = talk.record.kept();
-    let mut ends = kept.into_iter().filter_map(|kept| match kept {
-        Kept::End(message, _, error) => Some((message.content.into(), message.cut, error)),
+/// The text, the cut and the error of the message that ended last.
+fn last_end(conversation: &TestConversation) -> (String, Option<Cut>, Option<AgentError>) {
+    let calls = conversation.record.calls();
+    let mut ends = calls.into_iter().filter_map(|call| match call {
+        Call::End(message, _, error) => Some((message.content.into(), message.cut, error)),
         _ => None,
     });
     ends.next_back().expect("an agent has ended")
 }
 
 #[tokio::test]
-async fn cancelling_keeps_the_text_and_ends_all_processes() {
-    let mut talk = Talk::of(&[("bob", ENDLESS), ("carol", "echo no")])
-        .begun()
+async fn cancelling_records_the_text_so_far_and_ends_all_processes() {
+    let mut conversation = TestConversation::with_agents(&[("bob", ENDLESS), ("carol", "echo no")])
+        .started()
         .await;
-    talk.coordinator.say("[NEXT: bob, carol] go").await.unwrap();
-    assert_eq!(&*text_seen(&mut talk, "I begin").await, "bob");
-    let pids = pids(&talk).await;
-    assert!(pids.iter().all(|pid| runs(*pid)));
-    assert!(talk.coordinator.cancel().await.unwrap());
-    assert!(pids.iter().all(|pid| !runs(*pid)));
+    conversation
+        .coordinator
+        .say("[NEXT: bob, carol] go")
+        .await
+        .unwrap();
+    assert_eq!(&*wait_for_text(&mut conversation, "I begin").await, "bob");
+    let pids = pids(&conversation).await;
+    assert!(pids.iter().all(|pid| is_running(*pid)));
+    assert!(conversation.coordinator.cancel().await.unwrap());
+    assert!(pids.iter().all(|pid| !is_running(*pid)));
     assert_eq!(
-        last_end(&talk),
+        last_end(&conversation),
         ("I begin".into(), Some(Cut::Cancelled), None)
     );
-    let (events, state) = talk.until_handed_over().await;
+    let (events, state) = conversation.until_handed_over().await;
     assert_eq!(
         (state.status, state.waiting_for.as_deref()),
         (Status::Paused, Some("ada"))
     );
     assert!(events.contains(&TeamEvent::Warning(Warning::Dropped { count: 1 })));
-    assert!(talk.queue.is_empty());
-    assert_eq!(talk.record.words().last().unwrap(), "over to ada");
-    // No member speaks now.
-    assert!(!talk.coordinator.cancel().await.unwrap());
+    assert!(conversation.queue.is_empty());
+    assert_eq!(
+        conversation.record.lines().last().unwrap(),
+        "hand over to ada"
+    );
+    // No member is speaking now.
+    assert!(!conversation.coordinator.cancel().await.unwrap());
 }
 
 #[tokio::test]
 async fn an_agent_that_fails_gives_the_floor_to_a_human() {
     let bob = "cat > /dev/null; echo 'Half [NEXT: carol]'; echo 'no key' >&2; exit 3";
-    let mut talk = Talk::of(&[("bob", bob), ("carol", "cat > /dev/null; echo yes")])
-        .begun()
-        .await;
-    talk.coordinator.say("[NEXT: bob, carol] go").await.unwrap();
-    let (events, state) = talk.until_handed_over().await;
-    let (content, cut, error) = last_end(&talk);
+    let mut conversation =
+        TestConversation::with_agents(&[("bob", bob), ("carol", "cat > /dev/null; echo yes")])
+            .started()
+            .await;
+    conversation
+        .coordinator
+        .say("[NEXT: bob, carol] go")
+        .await
+        .unwrap();
+    let (events, state) = conversation.until_handed_over().await;
+    let (content, cut, error) = last_end(&conversation);
     let error = error.unwrap();
     assert_eq!(
         (content.as_str(), cut, error.code),
         ("Half", Some(Cut::Failed), "agent_exit")
     );
     assert_eq!(&*error.detail, "it ended with exit code 3; stderr: no key");
-    assert!(
-        events.iter().any(
-            |event| matches!(event, TeamEvent::Ended { error: Some(one), .. } if *one == error)
-        )
-    );
+    assert!(events.iter().any(
+        |event| matches!(event, TeamEvent::Ended { error: Some(ended), .. } if *ended == error)
+    ));
     assert_eq!(state.waiting_for.as_deref(), Some("ada"));
     // The member whom the human addressed still waits; the marker of the failed bob is ignored.
-    assert_eq!(talk.queue.len(), 1);
-    assert!(talk.coordinator.resume().await.unwrap());
-    let (said, _) = talk.listen().await;
-    assert_eq!(said, ["carol: yes"]);
-    assert!(!talk.coordinator.resume().await.unwrap());
+    assert_eq!(conversation.queue.len(), 1);
+    assert!(conversation.coordinator.resume().await.unwrap());
+    let (messages, _) = conversation.messages_until_hand_over().await;
+    assert_eq!(messages, ["carol: yes"]);
+    assert!(!conversation.coordinator.resume().await.unwrap());
 }
 
 #[tokio::test]
-async fn an_agent_that_says_too_much_is_stopped() {
+async fn an_agent_whose_message_is_too_long_is_stopped() {
     let settings = Settings {
         message_bytes: 40,
         ..Settings::default()
     };
-    let mut talk = Talk::with("", &[("bob", "yes é")], settings).begun().await;
-    talk.say("go").await;
-    let (content, cut, error) = last_end(&talk);
+    let mut conversation = TestConversation::with_settings("", &[("bob", "yes é")], settings)
+        .started()
+        .await;
+    conversation.say("go").await;
+    let (content, cut, error) = last_end(&conversation);
     assert_eq!(
         (content.as_str(), cut),
         ("é\né\né\né\né\né\né\né\né\né", Some(Cut::Failed))
@@ -116,60 +130,70 @@ async fn an_agent_that_says_too_much_is_stopped() {
 
 #[tokio::test]
 async fn a_missing_program_is_reported() {
-    let mut talk = Talk::of(&[("bob", "exec /no/such/program")]).begun().await;
-    talk.say("go").await;
-    assert_eq!(last_end(&talk).2.unwrap().code, "agent_exit");
-    talk.coordinator.stop().await.unwrap();
+    let mut conversation = TestConversation::with_agents(&[("bob", "exec /no/such/program")])
+        .started()
+        .await;
+    conversation.say("go").await;
+    assert_eq!(last_end(&conversation).2.unwrap().code, "agent_exit");
+    conversation.coordinator.stop().await.unwrap();
     let text = "name = \"t\"\nmembers = [{ name = \"ada\", kind = \"human\" }, \
                 { name = \"bob\", kind = \"agent\", command = \"no-such-program\" }]";
     let team = filrouge_team::team::Team::of(
         text,
         filrouge_team::team_file::Form::Toml,
-        talk.folder.path(),
+        conversation.folder.path(),
     );
-    let mut talk = Talk::begin(talk.folder, team.unwrap(), Settings::default(), None).unwrap();
-    let (said, floor) = {
-        talk.listen().await;
-        talk.say("go").await
+    let mut conversation = TestConversation::start(
+        conversation.folder,
+        team.unwrap(),
+        Settings::default(),
+        None,
+    )
+    .unwrap();
+    let (messages, floor) = {
+        conversation.messages_until_hand_over().await;
+        conversation.say("go").await
     };
     assert_eq!(
-        (said.last().unwrap().as_str(), floor.as_str()),
+        (messages.last().unwrap().as_str(), floor.as_str()),
         ("bob: ", "ada")
     );
-    let error = last_end(&talk).2.unwrap();
+    let error = last_end(&conversation).2.unwrap();
     assert_eq!(error.code, "agent_not_started");
     assert!(error.detail.contains("install it"), "{error:?}");
 }
 
 #[tokio::test]
 async fn invalid_utf8_output_is_reported() {
-    let mut talk = Talk::of(&[("bob", "cat > /dev/null; printf 'a\\377b'")])
-        .begun()
-        .await;
-    talk.coordinator.say("go").await.unwrap();
-    let (events, _) = talk.until_handed_over().await;
+    let mut conversation =
+        TestConversation::with_agents(&[("bob", "cat > /dev/null; printf 'a\\377b'")])
+            .started()
+            .await;
+    conversation.coordinator.say("go").await.unwrap();
+    let (events, _) = conversation.until_handed_over().await;
     let warned = TeamEvent::Warning(Warning::Malformed {
         id: "msg-2".into(),
         replaced: 1,
     });
     assert!(events.contains(&warned), "{events:?}");
-    assert_eq!(last_end(&talk).0, "a\u{fffd}b");
+    assert_eq!(last_end(&conversation).0, "a\u{fffd}b");
 }
 
 #[tokio::test]
-async fn humans_may_speak_during_an_agents_speech_and_are_answered_after_it() {
-    let bob = "cat > /dev/null; echo first; echo > begun; while [ ! -e go ]; do sleep 0.01; done; echo second";
-    let mut talk = Talk::of(&[("bob", bob), ("carol", "cat > prompt; echo yes")])
-        .begun()
-        .await;
-    talk.coordinator.say("begin").await.unwrap();
-    talk.written("begun").await;
-    let id = talk.coordinator.say("@carol, too").await.unwrap();
+async fn a_human_who_speaks_while_an_agent_does_is_answered_afterwards() {
+    let bob = "cat > /dev/null; echo first; echo > started; while [ ! -e go ]; do sleep 0.01; done; echo second";
+    let mut conversation =
+        TestConversation::with_agents(&[("bob", bob), ("carol", "cat > prompt; echo yes")])
+            .started()
+            .await;
+    conversation.coordinator.say("begin").await.unwrap();
+    conversation.read_when_written("started").await;
+    let id = conversation.coordinator.say("@carol, too").await.unwrap();
     assert_eq!(id.as_deref(), Some("msg-3"));
-    std::fs::write(talk.path("go"), "").unwrap();
-    let (said, _) = talk.listen().await;
+    std::fs::write(conversation.path("go"), "").unwrap();
+    let (messages, _) = conversation.messages_until_hand_over().await;
     assert_eq!(
-        said,
+        messages,
         [
             "ada: begin",
             "ada: @carol, too",
@@ -177,7 +201,7 @@ async fn humans_may_speak_during_an_agents_speech_and_are_answered_after_it() {
             "carol: yes"
         ]
     );
-    let prompt = std::fs::read_to_string(talk.path("prompt")).unwrap();
+    let prompt = std::fs::read_to_string(conversation.path("prompt")).unwrap();
     assert!(
         prompt.contains("[msg-2] bob (agent), answering msg-1:\n  first\n  second\n"),
         "{prompt}"
@@ -185,24 +209,29 @@ async fn humans_may_speak_during_an_agents_speech_and_are_answered_after_it() {
 }
 
 #[tokio::test]
-async fn leaving_and_stopping_keep_the_text() {
-    for (status, word) in [
+async fn the_text_so_far_is_recorded_when_a_conversation_is_left_or_stopped() {
+    for (status, close) in [
         (Status::Paused, "close Paused"),
         (Status::Completed, "close Completed"),
     ] {
-        let mut talk = Talk::of(&[("bob", ENDLESS)]).begun().await;
-        talk.coordinator.say("go").await.unwrap();
-        text_seen(&mut talk, "I begin").await;
-        let pids = pids(&talk).await;
+        let mut conversation = TestConversation::with_agents(&[("bob", ENDLESS)])
+            .started()
+            .await;
+        conversation.coordinator.say("go").await.unwrap();
+        wait_for_text(&mut conversation, "I begin").await;
+        let pids = pids(&conversation).await;
         match status {
-            Status::Completed => talk.coordinator.stop().await.unwrap(),
-            _ => talk.coordinator.leave().await.unwrap(),
+            Status::Completed => conversation.coordinator.stop().await.unwrap(),
+            _ => conversation.coordinator.leave().await.unwrap(),
         }
-        assert!(pids.iter().all(|pid| !runs(*pid)));
-        assert_eq!(talk.record.words()[2..], ["end bob: I begin", word]);
-        assert_eq!(last_end(&talk).1, Some(Cut::Cancelled));
+        assert!(pids.iter().all(|pid| !is_running(*pid)));
+        assert_eq!(
+            conversation.record.lines()[2..],
+            ["end bob: I begin", close]
+        );
+        assert_eq!(last_end(&conversation).1, Some(Cut::Cancelled));
         loop {
-            if let TeamEvent::Closed(state) = talk.event().await {
+            if let TeamEvent::Closed(state) = conversation.next_event().await {
                 assert_eq!(
                     (state.status, state.waiting_for.as_deref()),
                     (status, Some("ada"))
@@ -210,30 +239,35 @@ async fn leaving_and_stopping_keep_the_text() {
                 break;
             }
         }
-        talk.coordinator.say("more").await.unwrap_err();
+        conversation.coordinator.say("more").await.unwrap_err();
     }
 }
 
 #[tokio::test]
 async fn dropping_the_coordinator_interrupts_the_speaker() {
-    let mut talk = Talk::of(&[("bob", ENDLESS)]).begun().await;
-    talk.coordinator.say("go").await.unwrap();
-    text_seen(&mut talk, "I begin").await;
-    let pids = pids(&talk).await;
-    let Talk {
+    let mut conversation = TestConversation::with_agents(&[("bob", ENDLESS)])
+        .started()
+        .await;
+    conversation.coordinator.say("go").await.unwrap();
+    wait_for_text(&mut conversation, "I begin").await;
+    let pids = pids(&conversation).await;
+    let TestConversation {
         coordinator,
         record,
         ..
-    } = talk;
+    } = conversation;
     drop(coordinator);
     let closed = || {
         record
-            .words()
+            .lines()
             .contains(&"close Paused".to_owned())
             .then_some(())
     };
     wait_for("the session to be released", closed).await;
-    assert!(pids.iter().all(|pid| !runs(*pid)));
-    let kept = record.kept();
-    assert!(kept.iter().any(|one| matches!(one, Kept::End(m, _, None) if m.cut == Some(Cut::Interrupted) && &*m.content == "I begin")));
+    assert!(pids.iter().all(|pid| !is_running(*pid)));
+    let interrupted = |call: &Call| {
+        matches!(call, Call::End(message, _, None)
+            if message.cut == Some(Cut::Interrupted) && &*message.content == "I begin")
+    };
+    assert!(record.calls().iter().any(interrupted));
 }

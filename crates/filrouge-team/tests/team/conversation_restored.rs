@@ -1,4 +1,4 @@
-//! The same conversation, another day.
+//! A conversation that is restored and continues.
 
 use filrouge_team::context::{Context, Restored};
 use filrouge_team::coordinator::{Drifted, Settings, TeamEvent};
@@ -6,8 +6,9 @@ use filrouge_team::message::{Message, Routing, Speaker, SpeakerKind};
 use filrouge_team::record::Status;
 use filrouge_types::{ErrorCode, Timestamp};
 
-use crate::talk::{Talk, team};
+use crate::test_conversation::{TestConversation, team};
 
+/// A restored context of five messages. Max, who spoke in two of them, is no longer a member.
 fn restored() -> Restored {
     let message = |number: u32, name: &str, kind, to: Option<&str>| Message {
         id: format!("msg-{number}").into(),
@@ -46,6 +47,7 @@ fn restored() -> Restored {
     }
 }
 
+/// The line of the team file that sets a task.
 const TASK: &str = "task = \"the file's task\"";
 
 #[tokio::test]
@@ -56,29 +58,30 @@ async fn a_session_continues_with_its_context_and_waits_for_the_first_human() {
         ("carol", "cat > prompt; echo yes"),
     ];
     let team = team(folder.path(), TASK, &agents);
-    let mut talk = Talk::begin(folder, team, Settings::default(), Some(restored())).unwrap();
+    let mut conversation =
+        TestConversation::start(folder, team, Settings::default(), Some(restored())).unwrap();
     let drift = vec![Drifted {
         id: "max".into(),
         name: "MAX".into(),
     }];
-    let (events, state) = talk.until_handed_over().await;
+    let (events, state) = conversation.until_handed_over().await;
     assert!(events.contains(&TeamEvent::Drift(drift)), "{events:?}");
     assert_eq!(
         (state.status, state.waiting_for.as_deref()),
         (Status::Paused, Some("ada"))
     );
     assert_eq!(state.team_task.as_deref(), Some("the old task"));
-    assert!(talk.queue.is_empty());
+    assert!(conversation.queue.is_empty());
 
-    // Carol last spoke to ada; max, who is no longer a member, to zoe.
-    let (said, _) = talk.say("where were we?").await;
-    assert_eq!(said, ["ada: where were we?", "carol: yes"]);
-    let newest = talk.coordinator.newest(2);
+    // Carol was the last to address ada; max, who is no longer a member, addressed zoe.
+    let (messages, _) = conversation.say("where were we?").await;
+    assert_eq!(messages, ["ada: where were we?", "carol: yes"]);
+    let newest = conversation.coordinator.newest(2);
     assert_eq!(
         (&*newest[0].id, newest[0].routing.parent.as_deref()),
         ("msg-10", Some("msg-4"))
     );
-    let prompt = std::fs::read_to_string(talk.path("prompt")).unwrap();
+    let prompt = std::fs::read_to_string(conversation.path("prompt")).unwrap();
     for part in [
         "  the old task\n",
         "[msg-1] ADA (human):\n  words 1\n",
@@ -88,45 +91,49 @@ async fn a_session_continues_with_its_context_and_waits_for_the_first_human() {
         assert!(prompt.contains(part), "{part} is not in {prompt}");
     }
     assert!(
-        !talk
+        !conversation
             .record
-            .words()
+            .lines()
             .iter()
-            .any(|word| word.starts_with("task"))
+            .any(|line| line.starts_with("task"))
     );
-    assert_eq!(talk.say("@zoe, and you?").await.1, "zoe");
-    assert_eq!(talk.say("and I?").await.0, ["zoe: and I?", "bob: no"]);
+    assert_eq!(conversation.say("@zoe, and you?").await.1, "zoe");
     assert_eq!(
-        talk.coordinator.newest(usize::MAX)[..5],
+        conversation.say("and I?").await.0,
+        ["zoe: and I?", "bob: no"]
+    );
+    assert_eq!(
+        conversation.coordinator.newest(usize::MAX)[..5],
         restored().context.messages
     );
 }
 
 #[tokio::test]
-async fn a_new_session_begins_with_the_task_of_the_file() {
-    let mut talk = Talk::with(
+async fn a_new_session_starts_with_the_task_of_the_team_file() {
+    let mut conversation = TestConversation::with_settings(
         TASK,
         &[("bob", "cat > /dev/null; echo no")],
         Settings::default(),
     );
-    let (_, state) = talk.until_handed_over().await;
+    let (_, state) = conversation.until_handed_over().await;
     assert_eq!(state.team_task.as_deref(), Some("the file's task"));
     assert_eq!(
-        talk.record.words(),
+        conversation.record.lines(),
         Vec::<String>::new(),
-        "nothing was said yet"
+        "nothing is recorded before the first message"
     );
-    talk.say("hi").await;
+    conversation.say("hi").await;
     assert_eq!(
-        talk.record.words()[..2],
+        conversation.record.lines()[..2],
         ["task Some(\"the file's task\")", "ada: hi"]
     );
-    talk.say("hi").await;
+    conversation.say("hi").await;
     assert_eq!(
-        talk.record
-            .words()
+        conversation
+            .record
+            .lines()
             .iter()
-            .filter(|word| word.starts_with("task"))
+            .filter(|line| line.starts_with("task"))
             .count(),
         1
     );
@@ -135,10 +142,10 @@ async fn a_new_session_begins_with_the_task_of_the_file() {
 #[tokio::test]
 async fn a_history_with_a_duplicate_id_is_refused() {
     let folder = tempfile::tempdir().unwrap();
-    let mut twice = restored();
-    let duplicate = twice.context.messages[0].clone();
-    twice.context.messages.push(duplicate);
+    let mut history = restored();
+    let duplicate = history.context.messages[0].clone();
+    history.context.messages.push(duplicate);
     let team = team(folder.path(), "", &[]);
-    let refused = Talk::begin(folder, team, Settings::default(), Some(twice));
+    let refused = TestConversation::start(folder, team, Settings::default(), Some(history));
     assert_eq!(refused.err().unwrap().code, ErrorCode::Invalid);
 }

@@ -1,11 +1,11 @@
-//! The example teams load, and those without external programs run.
+//! The example teams in `examples/teams` load, and the one without external programs runs.
 
 use std::path::PathBuf;
 
 use filrouge_team::coordinator::Settings;
 use filrouge_team::team::Team;
 
-use crate::talk::Talk;
+use crate::test_conversation::TestConversation;
 
 fn folder() -> PathBuf {
     PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../examples/teams")
@@ -28,7 +28,7 @@ fn all_examples_load_and_are_listed_in_the_readme() {
         loaded.push(name);
     }
     loaded.sort();
-    let all = [
+    let expected = [
         "bridge.toml",
         "claude.toml",
         "codex.toml",
@@ -36,24 +36,25 @@ fn all_examples_load_and_are_listed_in_the_readme() {
         "mixed.json",
         "opencode.toml",
     ];
-    assert_eq!(loaded, all);
+    assert_eq!(loaded, expected);
 }
 
 #[tokio::test]
 async fn the_bridge_example_runs() {
     let team = Team::read(&folder().join("bridge.toml")).unwrap();
     let folder = tempfile::tempdir().unwrap();
-    let mut talk = Talk::begin(folder, team, Settings::default(), None).unwrap();
-    talk.listen().await;
-    let (said, floor) = talk.say("We need a bridge.").await;
+    let mut conversation =
+        TestConversation::start(folder, team, Settings::default(), None).unwrap();
+    conversation.messages_until_hand_over().await;
+    let (messages, floor) = conversation.say("We need a bridge.").await;
     let plan = "Planner: Here is a plan for \"We need a bridge.\":\n1. We measure the brook.\n2. We look for wood.\n3. We build.";
     let review = "Reviewer: The plan does not say what happens when it floods.\n\
                   And our task is still: Decide what the bridge is built of, and who builds it.\nWhat do you think?";
-    assert_eq!(said, ["You: We need a bridge.", plan, review]);
+    assert_eq!(messages, ["You: We need a bridge.", plan, review]);
     assert!(floor.starts_with("you-"), "{floor}");
-    let (said, _) = talk.say("[NEXT: planner] Of stone, then.").await;
+    let (messages, _) = conversation.say("[NEXT: planner] Of stone, then.").await;
     assert!(
-        said[1].ends_with("I have read the 3 messages before yours."),
-        "{said:?}"
+        messages[1].ends_with("I have read the 3 messages before yours."),
+        "{messages:?}"
     );
 }

@@ -4,17 +4,17 @@
     clippy::expect_used,
     clippy::panic,
     clippy::print_stdout,
-    reason = "tests"
+    reason = "tests fail by panicking, and child processes print to their parents"
 )]
 
 mod agent;
 mod agent_group;
 mod conversation;
 mod conversation_cut;
-mod conversation_kept;
+mod conversation_in_ledger;
 mod conversation_restored;
+mod conversation_write_failures;
 mod examples;
-mod keeping;
-mod kept;
-mod on_ledger;
-mod talk;
+mod memory_record;
+mod persistence;
+mod test_conversation;

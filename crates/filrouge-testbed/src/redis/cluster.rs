@@ -3,13 +3,15 @@
 use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 
-use super::PORTS;
+use super::PORT_ATTEMPTS;
 use super::node::Node;
 use crate::binaries;
 use crate::folder::{self, Folder, Grace};
 
 const MASTERS: usize = 3;
 const SLOTS: usize = 16_384;
+/// The first field with slots in a line of `CLUSTER NODES`, counted from 0.
+const SLOT_FIELD: usize = 8;
 /// The time without an answer after which a node is considered failing, in milliseconds.
 const NODE_TIMEOUT: &str = "1000";
 
@@ -25,29 +27,30 @@ impl RedisCluster {
     /// Starts three masters without replicas that serve all slots; takes about 2 s.
     #[must_use]
     pub fn start() -> Self {
-        Self::of(MASTERS)
+        Self::with_nodes(MASTERS)
     }
 
     /// Starts three masters with a synchronized replica each.
     #[must_use]
     pub fn with_replicas() -> Self {
-        Self::of(2 * MASTERS)
+        Self::with_nodes(2 * MASTERS)
     }
 
-    fn of(count: usize) -> Self {
+    fn with_nodes(count: usize) -> Self {
         binaries::redis();
-        let folder = Folder::new(Grace::None, &folder::exclusive("lock"));
-        folder::inside(&folder.path().join("redis"));
-        let nodes = started(&folder, count);
+        let folder = Folder::new(Grace::None, &folder::lock_exclusively("lock"));
+        folder::create_for_servers(&folder.path().join("redis"));
+        let nodes = start_nodes(&folder, count);
         let cluster = Self {
             nodes,
             _folder: folder,
         };
-        cluster.join();
+        cluster.form();
         cluster
     }
 
-    fn join(&self) {
+    /// Makes a cluster of the separate nodes: assigns the slots, introduces the nodes, and attaches the replicas.
+    fn form(&self) {
         for (n, node) in self.nodes.iter().enumerate() {
             node.cli(&["CLUSTER", "SET-CONFIG-EPOCH", &(n + 1).to_string()]);
             if n < MASTERS {
@@ -61,7 +64,7 @@ impl RedisCluster {
             }
         }
         for node in &self.nodes {
-            // All nodes know each other at once, without waiting for gossip.
+            // Introducing every pair saves waiting for gossip.
             for other in &self.nodes {
                 let address = other.tcp();
                 let (ip, port) = (address.ip().to_string(), address.port().to_string());
@@ -79,12 +82,12 @@ impl RedisCluster {
                 node.try_cli(&["CLUSTER", "REPLICATE", &master]).is_ok()
             });
         }
-        self.settled();
+        self.wait_until_settled();
     }
 
-    /// Waits until every running node (a paused one never does) reports that the cluster serves all slots, and every
-    /// replica is synchronized.
-    pub fn settled(&self) {
+    /// Waits until every running node reports that the cluster serves all slots, and every replica is synchronized. No
+    /// node may be paused.
+    pub fn wait_until_settled(&self) {
         self.until("the cluster serves", |node| {
             let info = node.cli(&["CLUSTER", "INFO"]);
             info.contains("cluster_state:ok") && info.contains("cluster_slots_ok:16384")
@@ -154,41 +157,45 @@ impl RedisCluster {
         self.nodes[node].resume();
     }
 
-    /// Promotes a replica in agreement with its master; all nodes know it when this returns.
+    /// Promotes a replica while its master runs (`CLUSTER FAILOVER`). All nodes know the new master when this returns.
     pub fn fail_over_to(&self, replica: usize) {
         self.cli(replica, &["CLUSTER", "FAILOVER"]);
-        self.promoted(replica);
+        self.wait_for_promotion(replica);
         let id = self.id(replica);
         self.until("all nodes know the new master", |node| {
             let nodes = node.cli(&["CLUSTER", "NODES"]);
             let line = nodes.lines().find(|line| line.starts_with(&id));
-            line.is_some_and(|line| line.contains("master") && line.split(' ').count() > 8)
+            line.is_some_and(|line| line.contains("master") && line.split(' ').count() > SLOT_FIELD)
         });
-        self.settled();
+        self.wait_until_settled();
     }
 
     /// Waits until a replica has become a master, as happens after its master was killed.
-    pub fn promoted(&self, replica: usize) {
+    pub fn wait_for_promotion(&self, replica: usize) {
         until("the replica is a master", || {
             self.cli(replica, &["INFO", "replication"])
                 .contains("role:master")
         });
     }
 
-    /// The slot of a key, by its hash tag if it has one.
+    /// Returns the slot of a key, computed from its hash tag if it has one.
     #[must_use]
     pub fn slot(&self, key: &str) -> u16 {
         let slot = self.cli(0, &["CLUSTER", "KEYSLOT", key]);
         slot.parse().expect("a slot")
     }
 
-    /// The node that serves a slot.
+    /// Returns the running node that serves a slot.
     #[must_use]
     pub fn owner(&self, slot: u16) -> usize {
         let serves = |node: &Node| {
             let nodes = node.cli(&["CLUSTER", "NODES"]);
-            let own = nodes.lines().find(|line| line.contains("myself,master"));
-            own.is_some_and(|line| line.split(' ').skip(8).any(|range| holds(range, slot)))
+            let this_node = nodes.lines().find(|line| line.contains("myself,master"));
+            this_node.is_some_and(|line| {
+                line.split(' ')
+                    .skip(SLOT_FIELD)
+                    .any(|range| range_contains(range, slot))
+            })
         };
         let running = |node: &&Node| node.pid().is_some();
         self.nodes
@@ -222,7 +229,7 @@ impl RedisCluster {
         }
     }
 
-    /// Whether a node runs and is a master.
+    /// Returns whether a node runs and is a master.
     #[must_use]
     pub fn is_master(&self, node: usize) -> bool {
         self.try_cli(node, &["ROLE"])
@@ -234,37 +241,37 @@ impl RedisCluster {
     }
 }
 
-/// Starts nodes that do not know each other yet.
-fn started(folder: &Folder, count: usize) -> Vec<Node> {
+/// Starts separate nodes, which do not know each other yet.
+fn start_nodes(folder: &Folder, count: usize) -> Vec<Node> {
     let settings = [
         ("cluster-enabled", "yes"),
         ("cluster-node-timeout", NODE_TIMEOUT),
         ("cluster-replica-validity-factor", "0"),
     ];
     let mut nodes = Vec::new();
-    for attempt in 0..PORTS {
+    for attempt in 0..PORT_ATTEMPTS {
         for n in nodes.len()..count {
             let path = folder.path().join(format!("redis/{n}.{attempt}"));
             let node = Node::new(&path, &settings);
             node.spawn();
             nodes.push(node);
         }
-        // Another process may have taken the port or the bus port.
+        // A node exits if another process has taken its port or its bus port.
         nodes.retain(Node::wait);
         if nodes.len() == count {
             return nodes;
         }
     }
-    panic!("Redis does not start");
+    panic!("Redis does not start in {PORT_ATTEMPTS} attempts");
 }
 
-/// The master that a slot initially belongs to.
+/// Returns the master that a slot initially belongs to.
 fn initial_master(slot: usize) -> usize {
     slot * MASTERS / SLOTS
 }
 
-/// Whether a slot is in a range of `CLUSTER NODES`: `5`, or `5-9`.
-fn holds(range: &str, slot: u16) -> bool {
+/// Returns whether a slot is in a range of `CLUSTER NODES`, such as `5` or `5-9`.
+fn range_contains(range: &str, slot: u16) -> bool {
     let (first, last) = range.split_once('-').unwrap_or((range, range));
     match (first.parse::<u16>(), last.parse::<u16>()) {
         (Ok(first), Ok(last)) => (first..=last).contains(&slot),
@@ -273,10 +280,14 @@ fn holds(range: &str, slot: u16) -> bool {
     }
 }
 
+/// Waits until `holds` returns true, for at most 60 s.
 fn until(what: &str, mut holds: impl FnMut() -> bool) {
     let begun = Instant::now();
     while !holds() {
-        assert!(begun.elapsed() < Duration::from_secs(60), "{what}: never");
+        assert!(
+            begun.elapsed() < Duration::from_secs(60),
+            "{what}: not within 60 s"
+        );
         std::thread::sleep(Duration::from_millis(10));
     }
 }

@@ -1,4 +1,4 @@
-//! One Redis process: its folder, its port and its signals.
+//! One Redis process, with its folder and its port.
 
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
@@ -24,10 +24,10 @@ pub(super) struct Node {
 impl Node {
     /// A node that does not run yet, with its data in `path`.
     pub(super) fn new(path: &Path, settings: &[(&str, &str)]) -> Self {
-        folder::inside(path);
+        folder::create_for_servers(path);
         Self {
             path: path.to_owned(),
-            port: port(),
+            port: free_node_port(),
             settings: settings
                 .iter()
                 .map(|(name, value)| ((*name).to_owned(), (*value).to_owned()))
@@ -39,7 +39,7 @@ impl Node {
     /// Starts the process, which may not answer yet.
     pub(super) fn spawn(&self) {
         let mut server = command(redis());
-        // The watchdog identifies the process by its folder.
+        // The watchdog identifies the process by its working folder.
         server
             .current_dir(&self.path)
             .args(["--port", &self.port.to_string(), "--bind", "127.0.0.1"])
@@ -65,27 +65,27 @@ impl Node {
         *self.child.lock().expect("a child") = Some(child);
     }
 
-    /// Waits until the node answers; returns `false` if its process ended instead.
+    /// Waits until the node answers; returns `false` if its process exited instead.
     pub(super) fn wait(&self) -> bool {
         let begun = Instant::now();
         while begun.elapsed() < Duration::from_secs(30) {
             {
                 let mut child = self.child.lock().expect("a child");
-                let ended = child.as_mut().map(Child::try_wait);
-                if !matches!(ended, Some(Ok(None))) {
+                let status = child.as_mut().map(Child::try_wait);
+                if !matches!(status, Some(Ok(None))) {
                     *child = None;
                     return false;
                 }
             }
-            // An error is an answer too, except while the dump is being loaded.
-            match resp::ask(&self.socket(), &["PING"]) {
+            // An error counts as an answer, except while Redis loads the dump.
+            match resp::run_command(&self.socket(), &["PING"]) {
                 Ok(Err(error)) if error.starts_with("LOADING") => {}
                 Ok(_) => return true,
                 Err(_) => {}
             }
             std::thread::sleep(Duration::from_millis(2));
         }
-        panic!("Redis does not answer:\n{}", self.log());
+        panic!("Redis does not answer within 30 s:\n{}", self.log());
     }
 
     pub(super) fn spawn_and_wait(&self) -> bool {
@@ -94,7 +94,7 @@ impl Node {
     }
 
     pub(super) fn try_cli(&self, command: &[&str]) -> Result<String, String> {
-        resp::ask(&self.socket(), command)
+        resp::run_command(&self.socket(), command)
             .unwrap_or_else(|e| panic!("{command:?}: {e}\n{}", self.log()))
     }
 
@@ -146,10 +146,14 @@ impl Node {
     }
 }
 
-/// A free port whose bus port, 10,000 above, is not assigned to outgoing connections either.
-fn port() -> u16 {
+/// An upper bound for the port of a node: its bus port is 10,000 above, and must stay below the ports that the system
+/// assigns to outgoing connections (32,768 and above).
+const MAX_PORT: u16 = 22_700;
+
+/// Returns a free port for a node.
+fn free_node_port() -> u16 {
     std::iter::repeat_with(free_port)
-        .find(|&port| port < 22_700)
+        .find(|&port| port < MAX_PORT)
         .expect("a free port")
 }
 

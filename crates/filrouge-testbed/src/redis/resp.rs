@@ -1,12 +1,12 @@
-//! The part of Redis's protocol (RESP2) that commands and replies need.
+//! A minimal client of Redis's protocol (RESP2).
 
 use std::io::{self, BufRead, BufReader, Write};
 use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::time::Duration;
 
-/// Runs one command over a socket; returns the answer, flattened to lines, or the error's text.
-pub(super) fn ask(socket: &Path, command: &[&str]) -> io::Result<Result<String, String>> {
+/// Runs one command over a socket; returns the reply, flattened to lines, or the error's text.
+pub(super) fn run_command(socket: &Path, command: &[&str]) -> io::Result<Result<String, String>> {
     let mut stream = UnixStream::connect(socket)?;
     stream.set_read_timeout(Some(Duration::from_secs(30)))?;
     stream.set_write_timeout(Some(Duration::from_secs(30)))?;
@@ -16,19 +16,24 @@ pub(super) fn ask(socket: &Path, command: &[&str]) -> io::Result<Result<String, 
     }
     stream.write_all(request.as_bytes())?;
     let mut lines = Vec::new();
-    let failed = answer(&mut BufReader::new(stream), &mut lines)?;
+    let failed = read_reply(&mut BufReader::new(stream), &mut lines)?;
     Ok(match failed {
         Some(error) => Err(error),
         None => Ok(lines.join("\n")),
     })
 }
 
-/// Reads one answer into `lines`; returns an error in it.
-fn answer(from: &mut impl BufRead, lines: &mut Vec<String>) -> io::Result<Option<String>> {
+/// Reads one reply into `lines`; returns the first error in it, if any.
+fn read_reply(from: &mut impl BufRead, lines: &mut Vec<String>) -> io::Result<Option<String>> {
     let mut head = String::new();
     from.read_line(&mut head)?;
     let head = head.trim_end();
-    let malformed = || io::Error::new(io::ErrorKind::InvalidData, format!("an answer {head:?}"));
+    let malformed = || {
+        io::Error::new(
+            io::ErrorKind::InvalidData,
+            format!("malformed reply {head:?}"),
+        )
+    };
     let (kind, rest) = head.split_at_checked(1).ok_or_else(malformed)?;
     match kind {
         "+" | ":" => lines.push(rest.to_owned()),
@@ -45,8 +50,8 @@ fn answer(from: &mut impl BufRead, lines: &mut Vec<String>) -> io::Result<Option
         "*" => {
             let mut failed = None;
             for _ in 0..rest.parse::<i64>().map_err(|_| malformed())? {
-                let one = answer(from, lines)?;
-                failed = failed.or(one);
+                let error = read_reply(from, lines)?;
+                failed = failed.or(error);
             }
             return Ok(failed);
         }

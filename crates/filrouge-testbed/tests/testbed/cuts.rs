@@ -1,3 +1,5 @@
+//! Tests of the proxy that simulates network failures.
+
 use std::sync::mpsc;
 use std::time::Duration;
 
@@ -5,12 +7,12 @@ use filrouge_testbed::{Cut, Database, Loss};
 
 use crate::{client, until, value};
 
-fn rows(database: &Database) -> usize {
+fn row_count(database: &Database) -> usize {
     database.sql("SELECT x FROM t").len()
 }
 
-/// Inserts a row and commits, with `loss` applied to the COMMIT; its answer is lost in every case.
-fn commit(loss: Loss) -> (Database, Cut) {
+/// Inserts a row and commits it, with `loss` applied to the COMMIT; the client receives no answer to it.
+fn insert_and_commit(loss: Loss) -> (Database, Cut) {
     let database = Database::new();
     database.sql("CREATE TABLE t (x int)");
     let cut = Cut::before(database.tcp());
@@ -18,40 +20,40 @@ fn commit(loss: Loss) -> (Database, Cut) {
     client
         .batch_execute("BEGIN; INSERT INTO t VALUES (1)")
         .expect("a row");
-    assert_eq!(rows(&database), 0);
+    assert_eq!(row_count(&database), 0);
     cut.cut_after(b"COMMIT\0", loss);
-    let failed = client.batch_execute("COMMIT").expect_err("no answer");
-    assert!(failed.is_closed() || failed.code().is_none(), "{failed:?}");
+    let error = client.batch_execute("COMMIT").expect_err("no answer");
+    assert!(error.is_closed() || error.code().is_none(), "{error:?}");
     cut.wait_for_cuts(1);
     (database, cut)
 }
 
 #[test]
-fn the_answer_is_lost_but_the_commit_is_done() {
-    let (database, cut) = commit(Loss::Answer);
-    assert_eq!(rows(&database), 1);
+fn a_lost_answer_leaves_the_commit_done() {
+    let (database, cut) = insert_and_commit(Loss::Answer);
+    assert_eq!(row_count(&database), 1);
     // The order applies once: the next connection is not cut.
-    let mut again = client(&cut.url(database.name()));
-    again
+    let mut second = client(&cut.url(database.name()));
+    second
         .batch_execute("BEGIN; INSERT INTO t VALUES (2); COMMIT")
         .expect("a row");
-    assert_eq!((rows(&database), cut.cuts()), (2, 1));
+    assert_eq!((row_count(&database), cut.cuts()), (2, 1));
 }
 
 #[test]
-fn a_request_is_lost_before_the_server_sees_it() {
-    let (database, _cut) = commit(Loss::Request);
-    until("the backend has gone", || {
+fn a_lost_request_does_not_reach_the_server() {
+    let (database, _cut) = insert_and_commit(Loss::Request);
+    until("the backend has exited", || {
         database.terminate_backends() == 0
     });
-    assert_eq!(rows(&database), 0);
+    assert_eq!(row_count(&database), 0);
 }
 
 #[test]
-fn a_connection_is_lost_while_the_commit_is_in_transit() {
-    let (database, _cut) = commit(Loss::Connection);
-    // PostgreSQL reads what has arrived before it notices the end.
-    until("the row is there", || rows(&database) == 1);
+fn a_commit_in_transit_is_executed_although_the_connection_is_lost() {
+    let (database, _cut) = insert_and_commit(Loss::Connection);
+    // PostgreSQL executes what has arrived before it notices the end of the connection.
+    until("the row is committed", || row_count(&database) == 1);
 }
 
 #[test]
@@ -71,18 +73,18 @@ fn every_connection_is_cut_and_new_ones_are_forwarded() {
         "1"
     );
     assert_eq!(cut.connections(), 4);
-    until("closed by its client", || cut.open() == 0);
+    until("the client's end closes the connection", || cut.open() == 0);
 }
 
 #[test]
 fn held_data_arrives_after_the_release() {
     let database = Database::new();
     let cut = Cut::before(database.tcp());
-    let mut known = client(&cut.url(database.name()));
+    let mut connected = client(&cut.url(database.name()));
     cut.hold();
-    let (reported, answers) = mpsc::channel();
+    let (sender, answers) = mpsc::channel();
     std::thread::scope(|scope| {
-        scope.spawn(move || reported.send(value(&mut known, "SELECT 'late'")));
+        scope.spawn(move || sender.send(value(&mut connected, "SELECT 'late'")));
         let early = answers.recv_timeout(Duration::from_millis(300));
         cut.release();
         assert!(early.is_err(), "{early:?}");
@@ -97,19 +99,19 @@ fn a_needle_is_found_across_pieces() {
     let cut = Cut::before(listener.local_addr().expect("an address"));
     let mut client = std::net::TcpStream::connect(cut.addr()).expect("a connection");
     let (mut server, _) = listener.accept().expect("a connection");
-    let mut taken = [0; 3];
+    let mut received = [0; 3];
     cut.cut_after(b"needle", Loss::Connection);
     for piece in [b"xne", b"edl"] {
         client.write_all(piece).expect("sent");
-        server.read_exact(&mut taken).expect("arrived");
-        assert_eq!(&taken, piece);
+        server.read_exact(&mut received).expect("arrived");
+        assert_eq!(&received, piece);
     }
     assert_eq!(cut.cuts(), 0);
     client.write_all(b"e!").expect("sent");
     let mut rest = Vec::new();
     server.read_to_end(&mut rest).expect("the end");
     assert_eq!(rest, b"e!");
-    assert_eq!(client.read(&mut taken).expect("the end"), 0);
+    assert_eq!(client.read(&mut received).expect("the end"), 0);
     assert_eq!(cut.cuts(), 1);
 }
 

@@ -1,10 +1,13 @@
+//! Tests of databases on the shared server.
+
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use filrouge_testbed::Database;
 
 use crate::{client, value};
 
-fn one(database: &Database, query: &str) -> String {
+/// Returns the first value of a query.
+fn first_value(database: &Database, query: &str) -> String {
     let rows = database.sql(query);
     rows[0][0].clone().expect("a value")
 }
@@ -25,15 +28,15 @@ fn a_database_is_empty_and_dropped_with_its_value() {
         ]
     );
     let tables = "SELECT count(*) FROM pg_tables WHERE schemaname = 'public'";
-    assert_eq!(one(&second, tables), "0");
-    let known = format!(
+    assert_eq!(first_value(&second, tables), "0");
+    let exists = format!(
         "SELECT count(*) FROM pg_database WHERE datname = '{}'",
         first.name()
     );
-    assert_eq!(one(&second, &known), "1");
+    assert_eq!(first_value(&second, &exists), "1");
     let _still_connected = client(&first.url());
     drop(first);
-    assert_eq!(one(&second, &known), "0");
+    assert_eq!(first_value(&second, &exists), "0");
 }
 
 #[test]
@@ -57,20 +60,21 @@ fn both_urls_connect_to_the_database() {
 #[test]
 fn a_failing_statement_panics_with_the_output_of_psql() {
     let database = Database::new();
-    let failed = std::panic::catch_unwind(|| {
-        database.sql("CREATE TABLE kept (x int); SELECT 1/0; CREATE TABLE never (x int)")
+    let panic = std::panic::catch_unwind(|| {
+        database
+            .sql("CREATE TABLE before_error (x int); SELECT 1/0; CREATE TABLE after_error (x int)")
     });
-    let text = failed.expect_err("a panic");
+    let text = panic.expect_err("a panic");
     let text = text.downcast_ref::<String>().expect("a text");
     assert!(text.contains("division by zero"), "{text}");
     let tables = database.sql("SELECT tablename FROM pg_tables WHERE schemaname = 'public'");
-    assert_eq!(tables, [[Some("kept".to_owned())]]);
+    assert_eq!(tables, [[Some("before_error".to_owned())]]);
 }
 
 #[test]
 fn a_template_is_prepared_once_and_copied() {
     let prepared = AtomicUsize::new(0);
-    // The shared server may have the templates of earlier processes.
+    // The shared server may have templates of earlier processes, so this name must be new.
     let name = format!("testbed {}", std::process::id());
     let copies: Vec<Database> = std::thread::scope(|scope| {
         let copy = || {
@@ -90,8 +94,8 @@ fn a_template_is_prepared_once_and_copied() {
     });
     assert_eq!(prepared.load(Ordering::SeqCst), 1);
     copies[0].sql("UPDATE t SET x = 8");
-    assert_eq!(one(&copies[0], "SELECT x FROM t"), "8");
-    assert_eq!(one(&copies[1], "SELECT x FROM t"), "7");
+    assert_eq!(first_value(&copies[0], "SELECT x FROM t"), "8");
+    assert_eq!(first_value(&copies[1], "SELECT x FROM t"), "7");
 }
 
 #[test]
@@ -100,7 +104,7 @@ fn a_failed_preparation_is_retried() {
     let failed = std::panic::catch_unwind(|| {
         Database::from_template(&name, |url| {
             client(url)
-                .batch_execute("CREATE TABLE half (x int)")
+                .batch_execute("CREATE TABLE failed (x int)")
                 .expect("a table");
             panic!("on purpose");
         })
@@ -108,23 +112,23 @@ fn a_failed_preparation_is_retried() {
     assert!(failed.is_err());
     let database = Database::from_template(&name, |url| {
         client(url)
-            .batch_execute("CREATE TABLE whole (x int)")
+            .batch_execute("CREATE TABLE retried (x int)")
             .expect("a table");
     });
     let tables = database.sql("SELECT tablename FROM pg_tables WHERE schemaname = 'public'");
-    assert_eq!(tables, [[Some("whole".to_owned())]]);
+    assert_eq!(tables, [[Some("retried".to_owned())]]);
 }
 
 #[test]
-fn only_this_databases_backends_are_terminated() {
-    let hit = Database::new();
+fn backends_of_other_databases_are_not_terminated() {
+    let terminated = Database::new();
     let spared = Database::new();
-    let mut first = client(&hit.url());
-    let mut second = client(&hit.tcp_url());
+    let mut first = client(&terminated.url());
+    let mut second = client(&terminated.tcp_url());
     let mut other = client(&spared.url());
-    assert_eq!(hit.terminate_backends(), 2);
+    assert_eq!(terminated.terminate_backends(), 2);
     assert!(first.simple_query("SELECT 1").is_err());
     assert!(second.simple_query("SELECT 1").is_err());
     assert_eq!(value(&mut other, "SELECT 1"), "1");
-    assert_eq!(hit.terminate_backends(), 0);
+    assert_eq!(terminated.terminate_backends(), 0);
 }

@@ -1,4 +1,4 @@
-//! Tests of the servers, poolers and cuts that the tests of other crates rely on.
+//! Tests of the servers, poolers and network failures that tests of other crates rely on.
 
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
@@ -15,14 +15,14 @@ fn client(url: &str) -> Client {
     Client::connect(url, NoTls).unwrap_or_else(|e| panic!("{url}: {e:?}"))
 }
 
-/// The first value of a query, which is not prepared, so that it also works behind a pooler.
+/// Returns the first value of a query. The query is not prepared, so that it also works behind a pooler.
 fn value(client: &mut Client, query: &str) -> String {
     let messages = client.simple_query(query).expect(query);
     let found = messages.iter().find_map(|message| match message {
         postgres::SimpleQueryMessage::Row(row) => row.get(0).map(str::to_owned),
         _ => None,
     });
-    found.expect("a value")
+    found.unwrap_or_else(|| panic!("no value: {query}"))
 }
 
 /// Waits until `holds` returns true, for at most 30 s.

@@ -1,10 +1,13 @@
+//! Tests of PgBouncer.
+
 use std::collections::BTreeSet;
 
 use filrouge_testbed::{Cut, Database, Options, PgBouncer, Server};
 
 use crate::{client, value};
 
-const BACKEND: &str = "SELECT pg_backend_pid()";
+/// A query for the process id of the backend that runs it.
+const BACKEND_PID: &str = "SELECT pg_backend_pid()";
 
 #[test]
 fn a_client_keeps_its_backend_for_one_transaction() {
@@ -13,25 +16,25 @@ fn a_client_keeps_its_backend_for_one_transaction() {
     let mut first = client(&pool.url(database.name()));
     let mut second = client(&pool.socket_url(database.name()));
     let mut seen = BTreeSet::new();
-    let before = value(&mut first, BACKEND);
+    let before = value(&mut first, BACKEND_PID);
     seen.insert(before.clone());
     second.simple_query("BEGIN").expect("BEGIN");
-    seen.insert(value(&mut second, BACKEND));
-    let meanwhile = value(&mut first, BACKEND);
+    seen.insert(value(&mut second, BACKEND_PID));
+    let meanwhile = value(&mut first, BACKEND_PID);
     assert_ne!(
         meanwhile, before,
-        "the second client got the first one's backend"
+        "a transaction of the second client has the first client's former backend"
     );
     seen.insert(meanwhile);
     second.simple_query("COMMIT").expect("COMMIT");
     // All clients share two backends.
     let mut clients: Vec<_> = (0..5).map(|_| client(&pool.url(database.name()))).collect();
-    seen.extend(clients.iter_mut().map(|c| value(c, BACKEND)));
+    seen.extend(clients.iter_mut().map(|c| value(c, BACKEND_PID)));
     assert_eq!(seen.len(), 2, "{seen:?}");
 }
 
 #[test]
-fn after_a_kill_it_restarts_at_the_same_address() {
+fn a_killed_pooler_restarts_at_the_same_address() {
     let server = Server::start(Options::default());
     let database = server.database();
     let mut pool = PgBouncer::before(&server, 2);
@@ -45,7 +48,7 @@ fn after_a_kill_it_restarts_at_the_same_address() {
 }
 
 #[test]
-fn settings_apply_to_a_pool_before_any_server() {
+fn settings_apply_to_a_pooler_in_front_of_a_proxy() {
     let database = Database::new();
     let cut = Cut::before(database.tcp());
     let pool = PgBouncer::with_settings(cut.addr(), 1, &[("pool_mode", "session")]);

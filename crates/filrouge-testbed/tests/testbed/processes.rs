@@ -1,4 +1,4 @@
-//! Tests which servers and folders survive the end of a process.
+//! Tests of the servers and folders that a killed process leaves.
 
 use std::fs::{File, Permissions};
 use std::os::unix::fs::PermissionsExt;
@@ -12,16 +12,23 @@ use rustix::process::Pid;
 
 use crate::{client, until, value};
 
-/// A second process of this test binary, which runs one part of a test; its servers are in `place`.
-struct Another {
+/// The variable that names the part that a child process runs.
+const PART: &str = "FILROUGE_TESTBED_PART";
+/// The variable that names the file of its report.
+const REPORT: &str = "FILROUGE_TESTBED_REPORT";
+
+/// A second process of this test binary, which starts servers and then waits to be killed.
+struct OtherProcess {
     child: Child,
-    reported: tempfile::TempDir,
+    /// The folder of its report and its stderr.
+    output: tempfile::TempDir,
 }
 
-impl Another {
+impl OtherProcess {
+    /// Starts a process that runs `part` of [`child_runs_a_part_of_another_test`], with its servers in `place`.
     fn start(part: &str, place: &Path) -> Self {
-        let reported = tempfile::tempdir().expect("a folder");
-        let said = File::create(reported.path().join("said")).expect("a file");
+        let output = tempfile::tempdir().expect("a folder");
+        let stderr = File::create(output.path().join("stderr")).expect("a file");
         let child = Command::new(std::env::current_exe().expect("this program"))
             .args([
                 "--ignored",
@@ -29,26 +36,26 @@ impl Another {
                 "--exact",
                 "processes::child_runs_a_part_of_another_test",
             ])
-            .env("FILROUGE_TESTBED_PART", part)
-            .env("FILROUGE_TESTBED_TOLD", reported.path().join("told"))
+            .env(PART, part)
+            .env(REPORT, output.path().join("report"))
             .env("TMPDIR", place)
             .stdout(Stdio::null())
-            .stderr(said)
+            .stderr(stderr)
             .spawn()
             .expect("a process");
-        Self { child, reported }
+        Self { child, output }
     }
 
     /// Waits until the process is ready; returns its report.
-    fn reported(&mut self) -> String {
-        let reported = self.reported.path().join("told");
+    fn report(&mut self) -> String {
+        let report = self.output.path().join("report");
         until("the other process is ready", || {
-            let ended = self.child.try_wait().expect("a child process");
-            let said = || std::fs::read_to_string(self.reported.path().join("said"));
-            assert!(ended.is_none(), "{ended:?}\n{:?}", said());
-            reported.exists()
+            let status = self.child.try_wait().expect("a child process");
+            let stderr = || std::fs::read_to_string(self.output.path().join("stderr"));
+            assert!(status.is_none(), "{status:?}\n{:?}", stderr());
+            report.exists()
         });
-        std::fs::read_to_string(&reported).expect("reported")
+        std::fs::read_to_string(&report).expect("a report")
     }
 
     fn kill(mut self) {
@@ -56,9 +63,9 @@ impl Another {
     }
 }
 
-impl Drop for Another {
+impl Drop for OtherProcess {
     fn drop(&mut self) {
-        // It may have been killed already.
+        // A test may have killed it already.
         let killed = self.child.kill();
         drop(killed);
         self.child.wait().expect("killed");
@@ -68,12 +75,12 @@ impl Drop for Another {
 #[test]
 #[ignore = "other tests start it"]
 fn child_runs_a_part_of_another_test() {
-    let part = std::env::var("FILROUGE_TESTBED_PART").expect("a part");
-    let reported = PathBuf::from(std::env::var("FILROUGE_TESTBED_TOLD").expect("a file"));
-    let half = reported.with_extension("half");
+    let part = std::env::var(PART).expect("a part");
+    let report_file = PathBuf::from(std::env::var(REPORT).expect("a file"));
+    let partial = report_file.with_extension("partial");
     let report = |text: String| {
-        std::fs::write(&half, text).expect("reported");
-        std::fs::rename(&half, &reported).expect("reported");
+        std::fs::write(&partial, text).expect("write the report");
+        std::fs::rename(&partial, &report_file).expect("publish the report");
         loop {
             std::thread::park();
         }
@@ -83,7 +90,7 @@ fn child_runs_a_part_of_another_test() {
             let database = Database::new();
             report(database.url());
         }
-        "own" => {
+        "private" => {
             let server = Server::start(Options::default());
             let pool = PgBouncer::before(&server, 1);
             server.pause();
@@ -98,103 +105,107 @@ fn child_runs_a_part_of_another_test() {
             server.pause();
             report(format!("{}\n{}", server.pid(), server.socket_url()));
         }
-        other => panic!("{other}"),
+        other => panic!("unknown part {other}"),
     }
 }
 
-/// A folder for servers that no other test shares.
-fn place() -> tempfile::TempDir {
+/// Creates a folder for servers that no other test uses.
+fn separate_place() -> tempfile::TempDir {
     let place = tempfile::tempdir().expect("a folder");
     std::fs::set_permissions(&place, Permissions::from_mode(0o755)).expect("permissions");
     place
 }
 
-/// The folder in a URL over a socket.
+/// Returns the folder of the socket in a URL.
 fn folder(url: &str) -> PathBuf {
     let host = url.split(['@', ':']).nth(2).expect("a host");
     PathBuf::from(host.replace("%2F", "/"))
 }
 
 #[test]
-fn processes_share_one_server_and_a_killed_one_harms_no_other() {
+fn processes_share_one_server_and_a_killed_process_harms_no_other() {
     let own = Database::new();
-    let mut other = Another::start("shared", &std::env::temp_dir());
-    let foreign = other.reported();
+    let mut other = OtherProcess::start("shared", &std::env::temp_dir());
+    let other_url = other.report();
     other.kill();
-    assert_eq!(folder(&foreign), folder(&own.url()));
-    assert_ne!(foreign, own.url());
+    assert_eq!(folder(&other_url), folder(&own.url()));
+    assert_ne!(other_url, own.url());
     assert_eq!(value(&mut client(&own.url()), "SELECT 1"), "1");
-    // Its database exists until the server ends.
-    assert_eq!(value(&mut client(&foreign), "SELECT 1"), "1");
+    // The database of the killed process exists until the server ends.
+    assert_eq!(value(&mut client(&other_url), "SELECT 1"), "1");
 }
 
 #[test]
 fn the_shared_server_ends_after_its_last_user() {
-    let place = place();
-    let mut first = Another::start("shared", place.path());
-    let folder = folder(&first.reported());
-    let mut second = Another::start("shared", place.path());
-    let url = second.reported();
+    let place = separate_place();
+    let mut first = OtherProcess::start("shared", place.path());
+    let folder = folder(&first.report());
+    let mut second = OtherProcess::start("shared", place.path());
+    let url = second.report();
     first.kill();
     // The file skips the grace period; it does not end a server that is in use.
     std::fs::write(folder.join("end"), "").expect("a file");
     std::thread::sleep(Duration::from_millis(1500));
     assert_eq!(value(&mut client(&url), "SELECT 1"), "1");
     second.kill();
-    gone(&folder);
+    wait_until_removed(&folder);
 }
 
 #[test]
-fn the_shared_server_stays_for_a_grace_period() {
-    let place = place();
-    let mut first = Another::start("shared", place.path());
-    let url = first.reported();
+fn the_shared_server_runs_on_for_a_grace_period() {
+    let place = separate_place();
+    let mut first = OtherProcess::start("shared", place.path());
+    let url = first.report();
     first.kill();
-    let mut second = Another::start("shared", place.path());
-    assert_eq!(folder(&second.reported()), folder(&url));
+    let mut second = OtherProcess::start("shared", place.path());
+    assert_eq!(folder(&second.report()), folder(&url));
     second.kill();
     std::fs::write(folder(&url).join("end"), "").expect("a file");
-    gone(&folder(&url));
+    wait_until_removed(&folder(&url));
 }
 
 #[test]
 fn leftovers_of_a_crashed_machine_are_replaced_and_removed() {
-    let place = place();
-    let mut first = Another::start("shared", place.path());
-    let old = folder(&first.reported());
+    let place = separate_place();
+    let mut first = OtherProcess::start("shared", place.path());
+    let old = folder(&first.report());
     for pid in running_in(&old) {
         rustix::process::kill_process(pid, rustix::process::Signal::KILL).expect("killed");
     }
     first.kill();
-    until("nothing runs", || running_in(&old).is_empty());
+    until("no process of the folder runs", || {
+        running_in(&old).is_empty()
+    });
     assert!(old.join("data/postmaster.pid").exists());
-    let mut second = Another::start("shared", place.path());
-    let url = second.reported();
+    let mut second = OtherProcess::start("shared", place.path());
+    let url = second.report();
     assert_ne!(folder(&url), old);
     assert_eq!(value(&mut client(&url), "SELECT 1"), "1");
-    gone(&old);
+    wait_until_removed(&old);
     second.kill();
     std::fs::write(folder(&url).join("end"), "").expect("a file");
-    gone(&folder(&url));
+    wait_until_removed(&folder(&url));
 }
 
 #[test]
 fn paused_servers_of_a_killed_process_end() {
-    let mut other = Another::start("own", &std::env::temp_dir());
-    let urls = other.reported();
+    let mut other = OtherProcess::start("private", &std::env::temp_dir());
+    let urls = other.report();
     other.kill();
     for url in urls.lines() {
-        gone(&folder(url));
+        wait_until_removed(&folder(url));
     }
 }
 
 /// Waits until a folder is removed and no process runs in it.
-fn gone(folder: &Path) {
-    until("the folder is gone", || !folder.exists());
-    until("nothing runs", || running_in(folder).is_empty());
+fn wait_until_removed(folder: &Path) {
+    until("the folder is removed", || !folder.exists());
+    until("no process of the folder runs", || {
+        running_in(folder).is_empty()
+    });
 }
 
-/// Processes with this folder in their command line.
+/// Returns the processes with this folder in their command line.
 fn running_in(folder: &Path) -> Vec<Pid> {
     let name = folder.display().to_string();
     let entries = std::fs::read_dir("/proc").expect("/proc");
@@ -207,17 +218,17 @@ fn running_in(folder: &Path) -> Vec<Pid> {
 }
 
 #[test]
-fn the_redis_of_a_killed_process_ends() {
-    let place = place();
-    let mut other = Another::start("redis", place.path());
-    let reported = other.reported();
-    let (pid, url) = reported.split_once('\n').expect("two lines");
+fn a_paused_redis_of_a_killed_process_ends() {
+    let place = separate_place();
+    let mut other = OtherProcess::start("redis", place.path());
+    let report = other.report();
+    let (pid, url) = report.split_once('\n').expect("two lines");
     let socket = PathBuf::from(url.strip_prefix("redis+unix://").expect("a socket"));
     let process = Path::new("/proc").join(pid);
     assert!(process.exists() && socket.exists());
     other.kill();
-    until("its server has ended", || !process.exists());
-    // FOLDER/redis/socket
+    until("the server has ended", || !process.exists());
+    // The socket is FOLDER/redis/socket.
     let folder = socket.ancestors().nth(2).expect("a folder");
-    until("its folder has gone", || !folder.exists());
+    until("the folder is removed", || !folder.exists());
 }

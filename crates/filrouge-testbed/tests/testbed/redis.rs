@@ -1,3 +1,5 @@
+//! Tests of the Redis servers and clusters.
+
 use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::time::Duration;
@@ -22,7 +24,7 @@ fn a_kill_loses_unsaved_data_and_keeps_the_dump() {
 }
 
 #[test]
-fn a_paused_server_accepts_connections_and_does_not_answer() {
+fn a_paused_server_accepts_connections_but_does_not_answer() {
     let redis = Redis::with_settings(&[("maxmemory", "5mb"), ("maxmemory-policy", "noeviction")]);
     assert_eq!(
         redis.cli(&["CONFIG", "GET", "maxmemory"]),
@@ -40,8 +42,8 @@ fn a_paused_server_accepts_connections_and_does_not_answer() {
     let mut answer = [0; 7];
     waiting.read_exact(&mut answer).expect("an answer");
     assert_eq!(&answer, b"+PONG\r\n");
-    let refused = redis.try_cli(&["NONSENSE"]).expect_err("an error");
-    assert!(refused.starts_with("ERR "), "{refused}");
+    let error = redis.try_cli(&["NONSENSE"]).expect_err("an error");
+    assert!(error.starts_with("ERR "), "{error}");
 }
 
 #[test]
@@ -52,10 +54,11 @@ fn a_slot_is_moved_step_by_step() {
     cluster.cli(from, &["SET", "{a}1", "one"]);
     cluster.begin_move(slot, to);
     assert_eq!(cluster.cli(from, &["GET", "{a}1"]), "one");
-    let asked = cluster
+    // The key does not exist at the source, which redirects to the target of the move.
+    let redirection = cluster
         .try_cli(from, &["GET", "{a}2"])
-        .expect_err("not here");
-    assert_eq!(asked, format!("ASK {slot} {}", cluster.tcp(to)));
+        .expect_err("a redirection");
+    assert_eq!(redirection, format!("ASK {slot} {}", cluster.tcp(to)));
     cluster.move_key("{a}1", from, to);
     assert!(cluster.try_cli(from, &["GET", "{a}1"]).is_err());
     cluster.end_move(slot, to);
@@ -64,7 +67,7 @@ fn a_slot_is_moved_step_by_step() {
 }
 
 #[test]
-fn replicas_take_over() {
+fn a_replica_takes_over_and_back() {
     let cluster = RedisCluster::with_replicas();
     cluster.cli(cluster.owner(cluster.slot("k")), &["SET", "k", "v"]);
     let slot = cluster.slot("k");
@@ -73,9 +76,9 @@ fn replicas_take_over() {
     assert_eq!(cluster.owner(slot), master + 3);
     assert_eq!(cluster.cli(master + 3, &["GET", "k"]), "v");
     cluster.kill(master + 3);
-    until("the other one serves", || {
+    until("the former master serves again", || {
         cluster.try_cli(master, &["GET", "k"]) == Ok("v".to_owned())
     });
     cluster.restart(master + 3);
-    cluster.settled();
+    cluster.wait_until_settled();
 }

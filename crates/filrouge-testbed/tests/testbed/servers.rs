@@ -1,3 +1,5 @@
+//! Tests of private PostgreSQL servers.
+
 use std::path::Path;
 use std::sync::mpsc;
 use std::time::Duration;
@@ -6,7 +8,7 @@ use filrouge_testbed::{Options, Server};
 
 use crate::{client, until, value};
 
-/// Whether it runs; an ended process that was not reaped has an empty command line.
+/// Returns whether a process runs. The command line of a zombie is empty.
 fn runs(pid: u32) -> bool {
     let command = std::fs::read_to_string(format!("/proc/{pid}/cmdline"));
     command.is_ok_and(|command| !command.is_empty())
@@ -28,21 +30,21 @@ fn committed_data_survives_an_immediate_stop() {
     server.restart();
     assert_ne!(server.pid(), pid);
     assert_eq!(server.tcp_url(&database), url);
-    let mut again = client(&url);
-    assert_eq!(value(&mut again, "SELECT x FROM t"), "7");
-    assert_eq!(value(&mut again, "SHOW fsync"), "on");
-    assert_eq!(value(&mut again, "SHOW work_mem"), "5MB");
+    let mut reconnected = client(&url);
+    assert_eq!(value(&mut reconnected, "SELECT x FROM t"), "7");
+    assert_eq!(value(&mut reconnected, "SHOW fsync"), "on");
+    assert_eq!(value(&mut reconnected, "SHOW work_mem"), "5MB");
 }
 
 #[test]
-fn servers_are_separate_and_end_with_their_values() {
+fn servers_are_separate_and_end_when_dropped() {
     let first = Server::start(Options::default());
     let second = Server::start(Options::default());
     assert_ne!(first.tcp(), second.tcp());
     let database = first.database();
-    let known = format!("SELECT 1 FROM pg_database WHERE datname = '{database}'");
-    assert_eq!(first.sql("postgres", &known).len(), 1);
-    assert_eq!(second.sql("postgres", &known).len(), 0);
+    let exists = format!("SELECT 1 FROM pg_database WHERE datname = '{database}'");
+    assert_eq!(first.sql("postgres", &exists).len(), 1);
+    assert_eq!(second.sql("postgres", &exists).len(), 0);
     assert_eq!(
         first.sql("postgres", "SHOW fsync")[0][0].as_deref(),
         Some("off")
@@ -63,11 +65,11 @@ fn a_paused_server_answers_when_it_is_resumed() {
     let url = server.url(&database);
     let mut connected = client(&url);
     server.pause();
-    let (reported, answers) = mpsc::channel();
-    let asking = reported.clone();
+    let (sender, answers) = mpsc::channel();
+    let other_sender = sender.clone();
     std::thread::scope(|scope| {
-        scope.spawn(move || asking.send(value(&mut connected, "SELECT 'known'")));
-        scope.spawn(move || reported.send(value(&mut client(&url), "SELECT 'new'")));
+        scope.spawn(move || other_sender.send(value(&mut connected, "SELECT 'known'")));
+        scope.spawn(move || sender.send(value(&mut client(&url), "SELECT 'new'")));
         let early = answers.recv_timeout(Duration::from_millis(500));
         server.resume();
         assert!(early.is_err(), "{early:?}");
@@ -78,7 +80,7 @@ fn a_paused_server_answers_when_it_is_resumed() {
 }
 
 #[test]
-fn stopped_and_paused_servers_end_too() {
+fn stopped_and_paused_servers_end_when_dropped() {
     let paused = Server::start(Options::default());
     let stopped = Server::start(Options::default());
     let pid = paused.pid();

@@ -1,4 +1,4 @@
-//! Anthropic Messages.
+//! Tests of contexts for Anthropic Messages.
 
 use filrouge_engine::restore::{Answer, Args, Block, Calls, Content, Provider, Sealed, Speaker};
 use filrouge_transcode::Format::Anthropic;
@@ -21,25 +21,25 @@ fn speakers_alternate_and_results_come_first() {
         assistant("a"),
         assistant("b"),
     ];
-    let (made, adapted, dropped) = reported(blocks, Anthropic);
-    let words = |text: &str| json!({"type": "text", "text": text});
+    let (messages, adapted, dropped) = render_turn(blocks, Anthropic);
+    let text_block = |text: &str| json!({"type": "text", "text": text});
     let input = json!({"q": "a\"b"});
     assert_eq!(
-        made,
+        messages,
         json!([
-            {"role": "user", "content": [words("q"), words("r")]},
+            {"role": "user", "content": [text_block("q"), text_block("r")]},
             {"role": "assistant", "content": [
-                words("looking"),
+                text_block("looking"),
                 {"type": "tool_use", "id": "c1", "name": "f", "input": input},
                 {"type": "tool_use", "id": "c2", "name": "f", "input": input},
             ]},
             {"role": "user", "content": [
                 {"type": "tool_result", "tool_use_id": "c1", "content": "one\ntwo"},
                 {"type": "tool_result", "tool_use_id": "c2", "content": "(no output)"},
-                words("<system_note>\nn\nm\n</system_note>"),
-                words("s"),
+                text_block("<system_note>\nn\nm\n</system_note>"),
+                text_block("s"),
             ]},
-            {"role": "assistant", "content": [words("a"), words("b")]},
+            {"role": "assistant", "content": [text_block("a"), text_block("b")]},
         ])
     );
     assert_eq!(adapted, [(8, "note_as_user_text")]);
@@ -49,11 +49,11 @@ fn speakers_alternate_and_results_come_first() {
 #[test]
 fn the_user_speaks_first() {
     let opening = "[The conversation began with the assistant.]";
-    let made = messages(vec![assistant("a")], Anthropic);
-    assert_eq!(made[0]["content"][0]["text"], opening);
-    let made = messages(vec![calls(vec![call("c", "f", vec![])])], Anthropic);
-    assert_eq!(made[0]["content"][0]["text"], opening);
-    assert_eq!(made[1]["content"][0]["type"], "tool_use");
+    let messages = render_messages(vec![assistant("a")], Anthropic);
+    assert_eq!(messages[0]["content"][0]["text"], opening);
+    let messages = render_messages(vec![calls(vec![call("c", "f", vec![])])], Anthropic);
+    assert_eq!(messages[0]["content"][0]["text"], opening);
+    assert_eq!(messages[1]["content"][0]["type"], "tool_use");
 }
 
 #[test]
@@ -69,42 +69,42 @@ fn assistant_messages_have_no_trailing_white_space() {
         user("q"),
         padded(r"c\\n \u00a0"),
     ];
-    let (made, adapted, _) = reported(blocks, Anthropic);
-    assert_eq!(made[0]["content"][0]["text"], "q \n");
-    assert_eq!(made[1]["content"][0]["text"], "a \n");
-    assert_eq!(made[1]["content"][1]["text"], "b");
-    assert_eq!(made[3]["content"][0]["text"], "c\\n");
+    let (messages, adapted, _) = render_turn(blocks, Anthropic);
+    assert_eq!(messages[0]["content"][0]["text"], "q \n");
+    assert_eq!(messages[1]["content"][0]["text"], "a \n");
+    assert_eq!(messages[1]["content"][1]["text"], "b");
+    assert_eq!(messages[3]["content"][0]["text"], "c\\n");
     assert_eq!(adapted, [(3, "space_trimmed"), (5, "space_trimmed")]);
 }
 
 #[test]
 fn failed_results_are_text_and_their_media_follow() {
-    let mut valued = failed(call("c4", "g", vec![]));
-    valued.result.answer = Answer::Value(raw("{\"code\": 1}"));
+    let mut with_value = failed(call("c4", "g", vec![]));
+    with_value.result.answer = Answer::Value(raw("{\"code\": 1}"));
     let blocks = vec![
         user("q"),
         calls(vec![
             failed(call("c1", "f", vec![text("boom"), png()])),
             call("c2", "f", vec![png(), text("x")]),
             failed(call("c3", "f", vec![])),
-            valued,
+            with_value,
         ]),
         user("r"),
     ];
-    let (made, adapted, _) = reported(blocks, Anthropic);
+    let (messages, adapted, _) = render_turn(blocks, Anthropic);
     let image = json!({"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": "iVBORw=="}});
-    let words = |text: &str| json!({"type": "text", "text": text});
+    let text_block = |text: &str| json!({"type": "text", "text": text});
     let failure = |id: &str, text: &str| json!({"type": "tool_result", "tool_use_id": id, "is_error": true, "content": text});
     assert_eq!(
-        made[2]["content"],
+        messages[2]["content"],
         json!([
             failure("c1", "boom\n[image 1 follows]"),
-            {"type": "tool_result", "tool_use_id": "c2", "content": [image, words("x")]},
+            {"type": "tool_result", "tool_use_id": "c2", "content": [image, text_block("x")]},
             failure("c3", "(failed without a message)"),
             failure("c4", "{\"code\": 1}"),
-            words("[image 1: from the result of f, call c1]"),
+            text_block("[image 1: from the result of f, call c1]"),
             image,
-            words("r"),
+            text_block("r"),
         ])
     );
     assert_eq!(adapted, [(3, "media_after_result")]);
@@ -132,10 +132,10 @@ fn media_of_the_user_are_blocks() {
             vec![png(), Content::Refusal(token("no"))],
         )),
     ];
-    let (made, adapted, _) = reported(blocks, Anthropic);
+    let (messages, adapted, _) = render_turn(blocks, Anthropic);
     let plain = |data: &str| json!({"type": "text", "media_type": "text/plain", "data": data});
     assert_eq!(
-        made[0]["content"],
+        messages[0]["content"],
         json!([
             {"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": "iVBORw=="}},
             {"type": "image", "source": {"type": "url", "url": "https://h/a"}},
@@ -150,8 +150,11 @@ fn media_of_the_user_are_blocks() {
             {"type": "text", "text": "[file: n.zip (application/zip)]"},
         ])
     );
-    assert_eq!(made[1]["content"][0]["text"], "[image: a.png (image/png)]");
-    assert_eq!(made[1]["content"][1]["text"], "no");
+    assert_eq!(
+        messages[1]["content"][0]["text"],
+        "[image: a.png (image/png)]"
+    );
+    assert_eq!(messages[1]["content"][1]["text"], "no");
     assert_eq!(adapted, [(1, "image_as_text"), (2, "image_as_text")]);
 }
 
@@ -169,9 +172,9 @@ fn thinking_precedes_the_content_it_led_to() {
             calls: vec![call("c1", "f", vec![])],
         }),
     ];
-    let (made, _, dropped) = reported(blocks, Anthropic);
+    let (messages, _, dropped) = render_turn(blocks, Anthropic);
     assert_eq!(
-        made[1]["content"],
+        messages[1]["content"],
         json!([
             {"type": "thinking", "thinking": "t", "signature": "s1"},
             {"type": "redacted_thinking", "data": "data"},
@@ -196,8 +199,8 @@ fn foreign_or_late_thinking_is_left_out() {
         thought(foreign, "a"),
         thought(vec![thinking(signed("s"), "t")], "b"),
     ];
-    let (made, _, dropped) = reported(blocks, Anthropic);
-    assert_eq!(made[1]["content"].as_array().unwrap().len(), 2);
+    let (messages, _, dropped) = render_turn(blocks, Anthropic);
+    assert_eq!(messages[1]["content"].as_array().unwrap().len(), 2);
     let other = "reasoning_of_other_provider";
     assert_eq!(
         dropped,
@@ -217,9 +220,10 @@ fn calls_have_object_arguments_and_no_signatures() {
     wrapped.args = Args::Text(token("a\"\n"));
     let mut value = call("c2", "f", vec![]);
     value.args = Args::Value(raw("1"));
-    let (made, adapted, _) = reported(vec![user("q"), calls(vec![wrapped, value])], Anthropic);
-    assert_eq!(made[1]["content"][0]["input"], json!({"text": "a\"\n"}));
-    assert_eq!(made[1]["content"][1]["input"], json!({"value": 1}));
+    let (messages, adapted, _) =
+        render_turn(vec![user("q"), calls(vec![wrapped, value])], Anthropic);
+    assert_eq!(messages[1]["content"][0]["input"], json!({"text": "a\"\n"}));
+    assert_eq!(messages[1]["content"][1]["input"], json!({"value": 1}));
     assert_eq!(
         adapted,
         [(2, "call_signature_dropped"), (4, "arguments_wrapped")]

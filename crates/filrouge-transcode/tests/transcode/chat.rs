@@ -1,4 +1,4 @@
-//! OpenAI Chat Completions.
+//! Tests of contexts for OpenAI Chat Completions.
 
 use filrouge_engine::restore::{Args, Block, Content, Mark, MediaSource, Provider, Speaker};
 use filrouge_transcode::Format::OpenaiChat;
@@ -14,9 +14,9 @@ fn text_and_calls_of_one_step_form_one_message() {
         calls(vec![call("c1", "find", vec![text("one"), text("two")])]),
         assistant("done "),
     ];
-    let (made, adapted, dropped) = reported(blocks, OpenaiChat);
+    let (messages, adapted, dropped) = render_turn(blocks, OpenaiChat);
     assert_eq!(
-        made,
+        messages,
         json!([
             {"role": "user", "content": "q\n\"é\""},
             {"role": "assistant", "content": "looking", "tool_calls": [
@@ -30,7 +30,7 @@ fn text_and_calls_of_one_step_form_one_message() {
 }
 
 #[test]
-fn calls_alone_have_no_content() {
+fn a_message_of_calls_has_null_content() {
     let blocks = vec![
         user("q"),
         calls(vec![
@@ -41,11 +41,11 @@ fn calls_alone_have_no_content() {
         ]),
         calls(vec![call("c5", "f", vec![text("r")])]),
     ];
-    let made = messages(blocks, OpenaiChat);
-    assert_eq!(made[1]["content"], json!(null));
-    assert_eq!(made[1]["tool_calls"].as_array().unwrap().len(), 4);
-    let reported_text: Vec<_> = (2..6)
-        .map(|at| made[at]["content"].as_str().unwrap())
+    let messages = render_messages(blocks, OpenaiChat);
+    assert_eq!(messages[1]["content"], json!(null));
+    assert_eq!(messages[1]["tool_calls"].as_array().unwrap().len(), 4);
+    let contents: Vec<_> = (2..6)
+        .map(|at| messages[at]["content"].as_str().unwrap())
         .collect();
     let expected = [
         "(no output)",
@@ -53,8 +53,8 @@ fn calls_alone_have_no_content() {
         "Error: boom",
         r#"{"a":"x\"y"}"#,
     ];
-    assert_eq!(reported_text, expected);
-    assert_eq!(made[6]["tool_calls"][0]["id"], "c5");
+    assert_eq!(contents, expected);
+    assert_eq!(messages[6]["tool_calls"][0]["id"], "c5");
 }
 
 #[test]
@@ -63,8 +63,9 @@ fn arguments_are_the_text_of_an_object() {
     value.args = Args::Value(raw("[1, \"a\"]"));
     let mut broken = call("c2", "f", vec![]);
     broken.args = Args::Text(token("{\"a\": \n"));
-    let (made, adapted, _) = reported(vec![user("q"), calls(vec![value, broken])], OpenaiChat);
-    let arguments = |at: usize| made[1]["tool_calls"][at]["function"]["arguments"].clone();
+    let (messages, adapted, _) =
+        render_turn(vec![user("q"), calls(vec![value, broken])], OpenaiChat);
+    let arguments = |at: usize| messages[1]["tool_calls"][at]["function"]["arguments"].clone();
     assert_eq!(arguments(0), "{\"value\":[1, \"a\"]}");
     let broken: serde_json::Value = serde_json::from_str(arguments(1).as_str().unwrap()).unwrap();
     assert_eq!(broken, json!({"text": "{\"a\": \n"}));
@@ -96,9 +97,9 @@ fn media_are_parts_for_the_user_and_text_for_others() {
         Block::Say(say(Speaker::User, contents)),
         Block::Say(say(Speaker::Assistant, vec![png()])),
     ];
-    let (made, adapted, _) = reported(blocks, OpenaiChat);
+    let (messages, adapted, _) = render_turn(blocks, OpenaiChat);
     assert_eq!(
-        made,
+        messages,
         json!([
             {"role": "user", "content": [
                 {"type": "text", "text": "see"},
@@ -126,11 +127,11 @@ fn media_of_results_follow_all_of_them() {
             call("c2", "scan", vec![pdf()]),
         ]),
     ];
-    let (made, adapted, _) = reported(blocks, OpenaiChat);
-    assert_eq!(made[2]["content"], "here\n[image 1 follows]");
-    assert_eq!(made[3]["content"], "[file 2 follows]");
+    let (messages, adapted, _) = render_turn(blocks, OpenaiChat);
+    assert_eq!(messages[2]["content"], "here\n[image 1 follows]");
+    assert_eq!(messages[3]["content"], "[file 2 follows]");
     assert_eq!(
-        made[4],
+        messages[4],
         json!({"role": "user", "content": [
             {"type": "text", "text": "[image 1: from the result of shot, call c1]"},
             {"type": "image_url", "image_url": {"url": "data:image/png;base64,iVBORw=="}},
@@ -157,15 +158,15 @@ fn a_refusal_is_the_only_part_or_a_member() {
         )),
         Block::Say(say(Speaker::User, vec![refusal()])),
     ];
-    let (made, adapted, _) = reported(blocks, OpenaiChat);
+    let (messages, adapted, _) = render_turn(blocks, OpenaiChat);
     assert_eq!(
-        made[1]["content"],
+        messages[1]["content"],
         json!([{"type": "refusal", "refusal": "no\nno"}])
     );
-    assert_eq!(made[3]["refusal"], "no");
+    assert_eq!(messages[3]["refusal"], "no");
     let texts = json!([{"type": "text", "text": "a"}, {"type": "text", "text": "b"}]);
-    assert_eq!(made[3]["content"], texts);
-    assert_eq!(made[4]["content"], "no");
+    assert_eq!(messages[3]["content"], texts);
+    assert_eq!(messages[4]["content"], "no");
     assert_eq!(adapted, [(5, "refusal_as_text")]);
 }
 
@@ -188,11 +189,11 @@ fn notes_are_system_messages_and_reasoning_is_left_out() {
             vec![Content::Mark(Mark::Interrupted)],
         )),
     ];
-    let (made, adapted, dropped) = reported(blocks, OpenaiChat);
-    assert_eq!(made[1]["role"], "system");
-    assert_eq!(made[1]["content"][1]["text"], "b");
-    assert_eq!(made[2]["content"], "a");
-    assert_eq!(made[4]["content"], Mark::Interrupted.text());
+    let (messages, adapted, dropped) = render_turn(blocks, OpenaiChat);
+    assert_eq!(messages[1]["role"], "system");
+    assert_eq!(messages[1]["content"][1]["text"], "b");
+    assert_eq!(messages[2]["content"], "a");
+    assert_eq!(messages[4]["content"], Mark::Interrupted.text());
     let reason = "reasoning_not_in_format";
     assert_eq!(dropped, [(3, reason), (4, reason)]);
     assert_eq!(adapted, [(6, "call_signature_dropped")]);

@@ -1,4 +1,4 @@
-//! Conversations recorded by OpenCode, restored after every item.
+//! Tests of conversations that OpenCode recorded, restored after every item.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -10,8 +10,8 @@ use filrouge_transcode::{Context, Format};
 use filrouge_types::{Channel, Item, ItemBody, JsonText, SessionId};
 use serde_json::Value;
 
-use crate::journal::{TestSession, asking, query};
-use crate::journals::check::{accepted, kept};
+use crate::sessions::check::{assert_accepted, kept_seqs};
+use crate::test_session::{TestSession, query, turn_start};
 
 fn sessions(name: &str) -> Vec<LoadedSession> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/fixtures");
@@ -33,34 +33,39 @@ fn items(turn: &ForeignTurn) -> Vec<ItemBody> {
 }
 
 /// Records a turn as an import does.
-fn record(j: &TestSession, turn: &ForeignTurn) {
+fn record(test: &TestSession, turn: &ForeignTurn) {
     let imported = ImportedTurn {
         request_id: turn.request_id.clone(),
         items: items(turn),
         status: turn.outcome,
         metadata: Some(turn.metadata.clone()),
     };
-    let recorded = j.engine.turns.record(&j.caller, &j.session, imported);
-    j.runtime.block_on(recorded).unwrap();
+    let recorded = test
+        .engine
+        .turns
+        .record(&test.caller, &test.session, imported);
+    test.runtime.block_on(recorded).unwrap();
 }
 
-fn journal(session: &LoadedSession) -> TestSession {
-    let mut j = TestSession::new();
-    j.session = SessionId::new(&*session.session.id).unwrap();
+/// An empty session with the id of a loaded one.
+fn empty_copy(session: &LoadedSession) -> TestSession {
+    let mut test = TestSession::new();
+    test.session = SessionId::new(&*session.session.id).unwrap();
     let created = CreateSession {
-        session_id: Some(j.session.clone()),
+        session_id: Some(test.session.clone()),
         ..CreateSession::default()
     };
-    j.runtime
-        .block_on(j.engine.sessions.create(&j.caller, created))
+    test.runtime
+        .block_on(test.engine.sessions.create(&test.caller, created))
         .unwrap();
-    j
+    test
 }
 
-/// Renders contexts of a session in every format and several windows, and checks that providers accept all of them.
-fn check_contexts(j: &TestSession) -> usize {
-    let last_seq = j.items().len() as u64;
-    let mut check_contexts = 0;
+/// Renders contexts of a session in every format and several windows, and checks that providers accept them. Returns
+/// their number.
+fn check_contexts(test: &TestSession) -> usize {
+    let last_seq = test.items().len() as u64;
+    let mut count = 0;
     for format in Format::ALL {
         let base = query(format);
         let windows = [
@@ -79,61 +84,61 @@ fn check_contexts(j: &TestSession) -> usize {
                 ..base
             },
         ];
-        for asked in windows {
-            let context = j.context(format, asked);
-            accepted(format, &context);
-            kept(&context.report, last_seq);
-            check_contexts += 1;
+        for window in windows {
+            let context = test.context(format, window);
+            assert_accepted(format, &context);
+            kept_seqs(&context.report, last_seq);
+            count += 1;
         }
     }
-    check_contexts
+    count
 }
 
-/// A session up to the first `cut` items of its turn `last`, which stays open.
-fn cut(session: &LoadedSession, last: usize, cut: usize) -> TestSession {
-    let j = journal(session);
+/// The session up to the first `count` items of its turn `last`, which stays open.
+fn prefix(session: &LoadedSession, last: usize, count: usize) -> TestSession {
+    let test = empty_copy(session);
     session.turns[..last]
         .iter()
-        .for_each(|turn| record(&j, turn));
+        .for_each(|turn| record(&test, turn));
     let turn = &session.turns[last];
-    // A start writes its own question; a blank one shows nothing.
+    // A start writes its own question. A blank one is not shown.
     let request = turn.request_id.as_str();
-    let mut start = asking(request, "");
-    start.items = items(turn)[..cut].to_vec();
-    j.try_start(start).unwrap();
-    j
+    let mut start = turn_start(request, "");
+    start.items = items(turn)[..count].to_vec();
+    test.try_start(start).unwrap();
+    test
 }
 
 #[test]
 fn providers_accept_every_prefix_of_genuine_sessions() {
-    let (mut contexts, mut cuts) = (0, 0);
+    let (mut contexts, mut prefixes) = (0, 0);
     for session in all_sessions() {
         for (last, turn) in session.turns.iter().enumerate() {
             for items in 0..=items(turn).len() {
-                contexts += check_contexts(&cut(&session, last, items));
-                cuts += 1;
+                contexts += check_contexts(&prefix(&session, last, items));
+                prefixes += 1;
             }
         }
     }
     assert!(
-        cuts > 50 && contexts == cuts * 20,
-        "{cuts} cuts, {contexts} contexts"
+        prefixes > 50 && contexts == prefixes * 20,
+        "{prefixes} prefixes, {contexts} contexts"
     );
 }
 
 #[test]
 fn providers_accept_complete_genuine_sessions() {
     for session in all_sessions() {
-        let j = journal(&session);
+        let test = empty_copy(&session);
         for turn in &session.turns {
-            record(&j, turn);
-            check_contexts(&j);
+            record(&test, turn);
+            check_contexts(&test);
         }
-        j.intact();
+        test.assert_intact();
     }
 }
 
-/// All strings in a value, as text.
+/// Appends all strings in a value to `found`, one per line.
 fn strings(value: &Value, found: &mut String) {
     match value {
         Value::String(text) => {
@@ -146,56 +151,58 @@ fn strings(value: &Value, found: &mut String) {
     }
 }
 
-/// The texts of an item that a model must receive: what was said, and what tools answered.
+/// The texts of an item that a model must receive: messages and results of tools.
 fn texts(item: &Item) -> Vec<String> {
     let parts: Vec<Value> = serde_json::from_str(item.body.parts.as_str()).unwrap();
-    let of = |part: &Value| match part["type"].as_str() {
+    let text_of = |part: &Value| match part["type"].as_str() {
         Some("text") => part["text"].as_str().map(str::to_owned),
         Some("tool_result") => part["content"].as_str().map(str::to_owned),
         _ => None,
     };
-    let found = parts.iter().filter_map(of);
+    let found = parts.iter().filter_map(text_of);
     found
         .map(|text| text.trim().to_owned())
         .filter(|text| !text.is_empty())
         .collect()
 }
 
-fn arrived(items: &[Item], context: &Context, messages: &Value) -> (usize, usize) {
+/// Checks that the messages contain the texts of all items that the report does not drop. Returns the numbers of texts
+/// and of tool results.
+fn check_arrived(items: &[Item], context: &Context, messages: &Value) -> (usize, usize) {
     let mut found = String::new();
     strings(messages, &mut found);
     let dropped: BTreeSet<u64> = context.report.dropped.iter().map(|d| d.seq).collect();
-    let (mut said, mut answers) = (0, 0);
+    let (mut message_texts, mut results) = (0, 0);
     for item in items.iter().filter(|i| !dropped.contains(&i.seq)) {
         for text in texts(item) {
             let text = JsonText::from_plain(&text).to_plain();
             assert!(found.contains(&text), "seq {} is missing: {text}", item.seq);
             match item.body.channel {
-                Channel::ToolResult => answers += 1,
+                Channel::ToolResult => results += 1,
                 Channel::Thought => {}
-                _ => said += 1,
+                _ => message_texts += 1,
             }
         }
     }
-    (said, answers)
+    (message_texts, results)
 }
 
 #[test]
 fn texts_and_tool_answers_reach_the_model() {
-    let (mut said, mut answers) = (0, 0);
+    let (mut message_texts, mut results) = (0, 0);
     for session in all_sessions() {
-        let j = journal(&session);
-        session.turns.iter().for_each(|turn| record(&j, turn));
-        let items: Vec<Item> = j
+        let test = empty_copy(&session);
+        session.turns.iter().for_each(|turn| record(&test, turn));
+        let items: Vec<Item> = test
             .items()
             .into_iter()
             .filter(|i| i.body.channel != Channel::Thought)
             .collect();
         for format in Format::ALL.into_iter().filter(|f| *f != Format::Pairs) {
-            let context = j.context(format, query(format));
-            let messages = accepted(format, &context);
-            let counted = arrived(&items, &context, &messages);
-            (said, answers) = (said + counted.0, answers + counted.1);
+            let context = test.context(format, query(format));
+            let messages = assert_accepted(format, &context);
+            let counted = check_arrived(&items, &context, &messages);
+            (message_texts, results) = (message_texts + counted.0, results + counted.1);
             let reasons: BTreeSet<&str> = context.report.dropped.iter().map(|d| d.reason).collect();
             let known = [
                 "bookkeeping",
@@ -214,7 +221,7 @@ fn texts_and_tool_answers_reach_the_model() {
         }
     }
     assert!(
-        said > 100 && answers > 40,
-        "{said} texts, {answers} answers"
+        message_texts > 100 && results > 40,
+        "{message_texts} texts, {results} results"
     );
 }

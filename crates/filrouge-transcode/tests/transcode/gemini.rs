@@ -1,4 +1,4 @@
-//! Gemini.
+//! Tests of contexts for Gemini.
 
 use filrouge_engine::restore::{Args, Block, Calls, Content, Mark, Provider, Sealed, Speaker};
 use filrouge_transcode::Format::Gemini;
@@ -19,10 +19,10 @@ fn turns_alternate_and_responses_are_separate() {
         user("r"),
         assistant("a"),
     ];
-    let (made, adapted, dropped) = reported(blocks, Gemini);
+    let (messages, adapted, dropped) = render_turn(blocks, Gemini);
     let args = json!({"q": "a\"b"});
     assert_eq!(
-        made,
+        messages,
         json!([
             {"role": "user", "parts": [{"text": "q"}, {"text": "<system_note>\nn\n</system_note>"}]},
             {"role": "model", "parts": [
@@ -46,10 +46,10 @@ fn turns_alternate_and_responses_are_separate() {
 #[test]
 fn the_user_speaks_first_and_groups_of_calls_follow_each_other() {
     let group = |id: &str| calls(vec![call(id, "f", vec![])]);
-    let made = messages(vec![group("c1"), group("c1b")], Gemini);
+    let messages = render_messages(vec![group("c1"), group("c1b")], Gemini);
     let opening = "[The conversation began with the assistant.]";
-    assert_eq!(made[0]["parts"][0]["text"], opening);
-    let roles: Vec<_> = made
+    assert_eq!(messages[0]["parts"][0]["text"], opening);
+    let roles: Vec<_> = messages
         .as_array()
         .unwrap()
         .iter()
@@ -71,8 +71,8 @@ fn a_response_is_an_object() {
             call("c6", "f", vec![text("x"), png()]),
         ]),
     ];
-    let (made, adapted, _) = reported(blocks, Gemini);
-    let response = |at: usize| made[2]["parts"][at]["functionResponse"]["response"].clone();
+    let (messages, adapted, _) = render_turn(blocks, Gemini);
+    let response = |at: usize| messages[2]["parts"][at]["functionResponse"]["response"].clone();
     assert_eq!(response(0), json!({"a": 1}));
     assert_eq!(response(1), json!({"output": [1]}));
     assert_eq!(response(2), json!({"error": {"a": 1}}));
@@ -102,9 +102,9 @@ fn media_of_the_user_are_parts() {
             vec![pdf(), Content::Refusal(token("no"))],
         )),
     ];
-    let (made, adapted, _) = reported(blocks, Gemini);
+    let (messages, adapted, _) = render_turn(blocks, Gemini);
     assert_eq!(
-        made,
+        messages,
         json!([
             {"role": "user", "parts": [
                 {"inlineData": {"mimeType": "image/png", "data": "iVBORw=="}},
@@ -133,8 +133,8 @@ fn a_signature_is_in_the_part_it_led_to() {
             calls: vec![call("c1", "f", vec![]), call("c2", "f", vec![])],
         }),
     ];
-    let (made, _, dropped) = reported(blocks, Gemini);
-    let parts = &made[1]["parts"];
+    let (messages, _, dropped) = render_turn(blocks, Gemini);
+    let parts = &messages[1]["parts"];
     assert_eq!(parts[0], json!({"text": "a", "thoughtSignature": "BBBB"}));
     assert_eq!(parts[1]["thoughtSignature"], "CCCC");
     assert!(parts[2].get("thoughtSignature").is_none());
@@ -143,7 +143,7 @@ fn a_signature_is_in_the_part_it_led_to() {
 
 #[test]
 fn a_call_keeps_its_own_signature() {
-    let own = |id: &str, provider, signature: &str| {
+    let signed_call = |id: &str, provider, signature: &str| {
         with_signature(call(id, "f", vec![]), provider, signature)
     };
     let group = |reasoning, list| {
@@ -157,30 +157,30 @@ fn a_call_keeps_its_own_signature() {
         group(
             vec![thinking(google("AAAA"), "")],
             vec![
-                own("c1", Provider::Google, "BBBB"),
-                own("c2", Provider::Google, "DDDD"),
+                signed_call("c1", Provider::Google, "BBBB"),
+                signed_call("c2", Provider::Google, "DDDD"),
             ],
         ),
         group(
             vec![thinking(google("CCCC"), "")],
-            vec![own("c3", Provider::Google, "CCCC")],
+            vec![signed_call("c3", Provider::Google, "CCCC")],
         ),
         group(
             vec![],
             vec![
-                own("c4", Provider::Openai, "x"),
-                own("c5", Provider::Google, "no base64"),
+                signed_call("c4", Provider::Openai, "x"),
+                signed_call("c5", Provider::Google, "no base64"),
             ],
         ),
     ];
-    let (made, adapted, dropped) = reported(blocks, Gemini);
-    assert_eq!(made[1]["parts"][0]["thoughtSignature"], "BBBB");
-    assert_eq!(made[1]["parts"][1]["thoughtSignature"], "DDDD");
-    assert_eq!(made[3]["parts"][0]["thoughtSignature"], "CCCC");
-    assert!(made[5]["parts"][0].get("thoughtSignature").is_none());
+    let (messages, adapted, dropped) = render_turn(blocks, Gemini);
+    assert_eq!(messages[1]["parts"][0]["thoughtSignature"], "BBBB");
+    assert_eq!(messages[1]["parts"][1]["thoughtSignature"], "DDDD");
+    assert_eq!(messages[3]["parts"][0]["thoughtSignature"], "CCCC");
+    assert!(messages[5]["parts"][0].get("thoughtSignature").is_none());
     assert_eq!(dropped, [(2, "reasoning_not_in_format")]);
-    let gone = "call_signature_dropped";
-    assert_eq!(adapted, [(10, gone), (12, gone)]);
+    let change = "call_signature_dropped";
+    assert_eq!(adapted, [(10, change), (12, change)]);
 }
 
 #[test]
@@ -194,9 +194,9 @@ fn foreign_reasoning_is_left_out_and_odd_arguments_are_wrapped() {
     let mut broken = call("c1", "f", vec![]);
     broken.args = Args::Text(token("{"));
     let blocks = vec![user("q"), thought(reasoning, "a"), calls(vec![broken])];
-    let (made, adapted, dropped) = reported(blocks, Gemini);
+    let (messages, adapted, dropped) = render_turn(blocks, Gemini);
     assert_eq!(
-        made[1]["parts"][1]["functionCall"]["args"],
+        messages[1]["parts"][1]["functionCall"]["args"],
         json!({"text": "{"})
     );
     assert_eq!(adapted, [(7, "arguments_wrapped")]);

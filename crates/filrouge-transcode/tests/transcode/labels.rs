@@ -1,4 +1,4 @@
-//! Call ids and tool names.
+//! Tests of call ids and tool names.
 
 use std::collections::HashSet;
 
@@ -7,8 +7,8 @@ use serde_json::Value;
 
 use crate::plans::*;
 
-/// The calls' ids and names as the provider receives them.
-fn labels(made: &Value, format: Format) -> Vec<(String, String)> {
+/// The ids and names of the calls, as the provider receives them.
+fn labels(messages: &Value, format: Format) -> Vec<(String, String)> {
     let word = |v: &Value| v.as_str().unwrap_or_default().to_owned();
     let list = |v: &Value| v.as_array().cloned().unwrap_or_default();
     let each = |message: &Value| match format {
@@ -31,19 +31,20 @@ fn labels(made: &Value, format: Format) -> Vec<(String, String)> {
             .collect(),
         _ => Vec::new(),
     };
-    list(made).iter().flat_map(each).collect()
+    list(messages).iter().flat_map(each).collect()
 }
 
+/// An id of 46 characters, which Chat Completions does not accept.
 const LONG_ID: &str = "call_01234567890123456789012345678901234567890";
 
 #[test]
 fn accepted_ids_are_kept() {
-    let taken = |id: &str, format| {
-        let (made, adapted, _) =
-            reported(vec![user("q"), calls(vec![call(id, "f", vec![])])], format);
-        let kept = labels(&made, format)[0].0 == id;
-        let reported_text = [(2, "call_id_replaced"), (3, "call_id_replaced")];
-        assert_eq!(adapted, if kept { &[][..] } else { &reported_text[..] });
+    let is_kept = |id: &str, format| {
+        let (messages, adapted, _) =
+            render_turn(vec![user("q"), calls(vec![call(id, "f", vec![])])], format);
+        let kept = labels(&messages, format)[0].0 == id;
+        let replaced = [(2, "call_id_replaced"), (3, "call_id_replaced")];
+        assert_eq!(adapted, if kept { &[][..] } else { &replaced[..] });
         kept
     };
     let formats = [
@@ -51,22 +52,22 @@ fn accepted_ids_are_kept() {
         Format::OpenaiResponses,
         Format::Anthropic,
     ];
-    let wide = "x".repeat(65);
+    let too_long = "x".repeat(65);
     let cases = [
         ("call_1", [true, true, true]),
         (LONG_ID, [false, true, true]),
         ("functions.f:0", [true, true, false]),
         ("é", [true, true, false]),
         ("a\u{7}", [false, false, false]),
-        (&wide, [false, false, false]),
+        (&too_long, [false, false, false]),
     ];
     for (id, expected) in cases {
-        assert_eq!(formats.map(|format| taken(id, format)), expected, "{id}");
+        assert_eq!(formats.map(|format| is_kept(id, format)), expected, "{id}");
     }
 }
 
 #[test]
-fn duplicate_ids_are_distinguished_whatever_was_recorded() {
+fn duplicate_ids_become_distinct_whatever_ids_were_recorded() {
     let group = |number| {
         let blocks = vec![
             user("q"),
@@ -80,40 +81,43 @@ fn duplicate_ids_are_distinguished_whatever_was_recorded() {
         Format::Anthropic,
     ] {
         let first = plan(None, vec![group(1), group(2)]);
-        let made = labels(&rendered(&first, format).0, format);
-        let ids: HashSet<&str> = made.iter().map(|(id, _)| id.as_str()).collect();
+        let first_labels = labels(&render_plan(&first, format).0, format);
+        let ids: HashSet<&str> = first_labels.iter().map(|(id, _)| id.as_str()).collect();
         assert_eq!(ids.len(), 4);
-        assert_eq!(made[0].0, "c");
+        assert_eq!(first_labels[0].0, "c");
         // A recorded id that equals a derived one keeps its call.
-        let squatter = turn(
+        let colliding = turn(
             3,
-            vec![user("q"), calls(vec![call(&made[2].0, "f", vec![])])],
+            vec![
+                user("q"),
+                calls(vec![call(&first_labels[2].0, "f", vec![])]),
+            ],
         );
-        let second = plan(None, vec![group(1), group(2), squatter]);
-        let again = labels(&rendered(&second, format).0, format);
-        let ids: HashSet<&str> = again.iter().map(|(id, _)| id.as_str()).collect();
+        let second = plan(None, vec![group(1), group(2), colliding]);
+        let second_labels = labels(&render_plan(&second, format).0, format);
+        let ids: HashSet<&str> = second_labels.iter().map(|(id, _)| id.as_str()).collect();
         assert_eq!(ids.len(), 5);
-        assert_eq!(again[4].0, made[2].0);
+        assert_eq!(second_labels[4].0, first_labels[2].0);
     }
 }
 
 #[test]
-fn a_derived_id_is_stable_when_the_window_moves() {
-    let bad = |number| {
+fn a_derived_id_is_the_same_in_every_window() {
+    let with_invalid_id = |number| {
         turn(
             number,
             vec![user("q"), calls(vec![call("a b", "f", vec![])])],
         )
     };
-    let of = |turns| {
+    let labels_of = |turns| {
         labels(
-            &rendered(&plan(None, turns), Format::Anthropic).0,
+            &render_plan(&plan(None, turns), Format::Anthropic).0,
             Format::Anthropic,
         )
     };
-    let whole = of(vec![bad(1), bad(2)]);
-    let cut = of(vec![bad(2)]);
-    assert_eq!(whole[1], cut[0]);
+    let complete = labels_of(vec![with_invalid_id(1), with_invalid_id(2)]);
+    let cut = labels_of(vec![with_invalid_id(2)]);
+    assert_eq!(complete[1], cut[0]);
     assert!(
         cut[0].0.starts_with("call_") && cut[0].0.len() == 17,
         "{cut:?}"
@@ -135,20 +139,29 @@ fn replaced_names_are_accepted_and_distinct() {
         (Format::Anthropic, 128),
         (Format::Gemini, 64),
     ] {
-        let (made, adapted, _) = reported(blocks.clone(), format);
-        let made: Vec<String> = labels(&made, format)
+        let (messages, adapted, _) = render_turn(blocks.clone(), format);
+        let rendered: Vec<String> = labels(&messages, format)
             .into_iter()
             .map(|(_, name)| name)
             .collect();
-        assert_eq!((&*made[0], &*made[2], &*made[4]), ("find", "a_b", "tool"));
-        assert_eq!(made[1], made[7]);
-        assert_eq!(made[6].len(), longest);
+        assert_eq!(
+            (&*rendered[0], &*rendered[2], &*rendered[4]),
+            ("find", "a_b", "tool")
+        );
+        assert_eq!(rendered[1], rendered[7]);
+        assert_eq!(rendered[6].len(), longest);
         let recorded: HashSet<&str> = names.into_iter().collect();
-        assert_eq!(made.iter().collect::<HashSet<_>>().len(), recorded.len());
+        assert_eq!(
+            rendered.iter().collect::<HashSet<_>>().len(),
+            recorded.len()
+        );
         if format == Format::Gemini {
-            assert_eq!((&*made[1], &*made[8], &*made[5]), ("a.b", "a:b", "_9x"));
+            assert_eq!(
+                (&*rendered[1], &*rendered[8], &*rendered[5]),
+                ("a.b", "a:b", "_9x")
+            );
         } else {
-            assert!(made[1].starts_with("a_b_") && made[5] == "9x");
+            assert!(rendered[1].starts_with("a_b_") && rendered[5] == "9x");
         }
         assert!(adapted.contains(&(8, "tool_name_replaced")), "{adapted:?}");
         assert!(!adapted.contains(&(2, "tool_name_replaced")));

@@ -1,14 +1,12 @@
-//! Checks that providers accept restored conversations: each rule by an example, and all rules together over random
-//! conversations.
+//! Tests of rendered contexts and of recorded streams. Providers must accept every restored conversation: each rule has
+//! an example, and random conversations check all rules together.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 mod anthropic;
 mod chat;
-mod document;
+mod context_page;
 mod fixtures;
 mod gemini;
-mod journal;
-mod journals;
 mod labels;
 mod plans;
 mod properties;
@@ -25,11 +23,13 @@ mod restore_turns;
 mod restore_windows;
 mod sdk;
 mod sdk_streams;
+mod sessions;
 mod shared;
 mod stream_ag_ui;
 mod stream_anthropic;
+mod stream_edge_cases;
 mod stream_gemini;
-mod stream_odd;
 mod stream_openai_chat;
 mod stream_openai_responses;
 mod streams;
+mod test_session;

@@ -1,4 +1,4 @@
-//! Plans for tests: each item has a distinct seq, in order, and its pieces are counted as the engine counts them.
+//! Plans for tests. Each item has its own seq, in order, and its pieces are counted as the engine counts them.
 
 use filrouge_engine::restore::{
     Answer, Args, Block, Call, CallResult, Calls, Content, Disposition, Dispositions, Media,
@@ -79,14 +79,17 @@ pub(crate) fn thought(reasoning: Vec<Reasoning>, plain: &str) -> Block {
     })
 }
 
+/// Sealed reasoning of Anthropic.
 pub(crate) fn signed(signature: &str) -> Option<Sealed> {
     Some(Sealed::AnthropicSignature(token(signature)))
 }
 
+/// Sealed reasoning of Google.
 pub(crate) fn google(signature: &str) -> Option<Sealed> {
     Some(Sealed::GoogleSignature(token(signature)))
 }
 
+/// Sealed reasoning of OpenAI.
 pub(crate) fn openai(id: &str) -> Option<Sealed> {
     Some(Sealed::OpenaiItem {
         id: token(id),
@@ -95,6 +98,7 @@ pub(crate) fn openai(id: &str) -> Option<Sealed> {
     })
 }
 
+/// A successful call with this result.
 pub(crate) fn call(id: &str, name: &str, contents: Vec<Content>) -> Call {
     Call {
         seq: 0,
@@ -115,6 +119,7 @@ pub(crate) fn failed(mut call: Call) -> Call {
     call
 }
 
+/// A call whose result is a JSON value.
 pub(crate) fn valued(mut call: Call, value: &str) -> Call {
     call.result.answer = Answer::Value(raw(value));
     call
@@ -141,6 +146,7 @@ pub(crate) fn turn(number: u8, blocks: Vec<Block>) -> PlanTurn {
     }
 }
 
+/// A turn for the format of pairs.
 pub(crate) fn paired(number: u8, question: &str, answer: &str) -> PlanTurn {
     PlanTurn {
         pair: Some(Pair {
@@ -206,6 +212,7 @@ pub(crate) fn plan(mut summary: Option<Say>, mut turns: Vec<PlanTurn>) -> Plan {
     }
 }
 
+/// The rules of a format's provider.
 pub(crate) fn rules(format: Format) -> Option<Rules> {
     match format {
         Format::OpenaiChat => Some(Rules::OpenaiChat),
@@ -216,8 +223,8 @@ pub(crate) fn rules(format: Format) -> Option<Rules> {
     }
 }
 
-/// Renders, and checks the messages against the provider's rules.
-pub(crate) fn rendered(plan: &Plan, format: Format) -> (Value, Report) {
+/// Renders a plan, and checks the messages against the provider's rules.
+pub(crate) fn render_plan(plan: &Plan, format: Format) -> (Value, Report) {
     let context = render(plan.clone(), format);
     let messages: Value = serde_json::from_str(context.messages.as_str())
         .unwrap_or_else(|error| panic!("{format}: {error}: {}", context.messages.as_str()));
@@ -232,16 +239,16 @@ pub(crate) fn rendered(plan: &Plan, format: Format) -> (Value, Report) {
 }
 
 /// The messages of one turn.
-pub(crate) fn messages(blocks: Vec<Block>, format: Format) -> Value {
-    rendered(&plan(None, vec![turn(1, blocks)]), format).0
+pub(crate) fn render_messages(blocks: Vec<Block>, format: Format) -> Value {
+    render_plan(&plan(None, vec![turn(1, blocks)]), format).0
 }
 
-/// Items with their descriptions.
+/// Items with the changes or the reasons that a report lists for them.
 pub(crate) type Reported = Vec<(u64, &'static str)>;
 
 /// The messages of one turn, and the changes and drops that its report lists.
-pub(crate) fn reported(blocks: Vec<Block>, format: Format) -> (Value, Reported, Reported) {
-    let (messages, report) = rendered(&plan(None, vec![turn(1, blocks)]), format);
+pub(crate) fn render_turn(blocks: Vec<Block>, format: Format) -> (Value, Reported, Reported) {
+    let (messages, report) = render_plan(&plan(None, vec![turn(1, blocks)]), format);
     let adapted = report.adapted.iter().map(|a| (a.seq, a.change)).collect();
     let dropped = report.dropped.iter().map(|d| (d.seq, d.reason)).collect();
     (messages, adapted, dropped)

@@ -1,4 +1,4 @@
-//! Errors of providers: the same bytes have the same meaning in every format, as a body or as an event.
+//! Tests of provider errors: the same bytes have the same meaning in every format, as a body or as an event.
 
 use filrouge_engine::stream::{Ended, StreamErrorSource};
 use filrouge_transcode::{Decoder, StreamFormat};
@@ -82,8 +82,8 @@ const BODIES: &[(&str, &str, &str, bool)] = &[
     ),
 ];
 
-/// The failure that a stream ends with: the error's code, its message, and whether it is retryable.
-fn failed(format: StreamFormat, bytes: &str) -> (String, String, bool) {
+/// The error with which a stream ends: its code, its message, and whether it is retryable.
+fn decoded_error(format: StreamFormat, bytes: &str) -> (String, String, bool) {
     let mut decoder = Decoder::new(format);
     decoder.push(bytes.as_bytes());
     decoder.end();
@@ -113,7 +113,7 @@ fn a_body_has_the_same_meaning_in_every_format() {
                 format!("event: error\ndata: {body}\n\n"),
             ] {
                 let expected = ((*code).to_owned(), (*message).to_owned(), *retryable);
-                assert_eq!(failed(format, &bytes), expected, "{format} {bytes}");
+                assert_eq!(decoded_error(format, &bytes), expected, "{format} {bytes}");
             }
         }
     }
@@ -134,8 +134,11 @@ fn events(format: StreamFormat, error: &Value) -> Vec<Value> {
         StreamFormat::OpenaiResponses => {
             let response = json!({"status": "failed", "error": error});
             let failed = json!({"type": "response.failed", "response": response});
-            let whole = json!({"object": "response", "status": "failed", "error": error});
-            [failed, whole].into_iter().chain(flat("error")).collect()
+            let complete = json!({"object": "response", "status": "failed", "error": error});
+            [failed, complete]
+                .into_iter()
+                .chain(flat("error"))
+                .collect()
         }
         StreamFormat::Anthropic => vec![json!({"type": "error", "error": error})],
         StreamFormat::Gemini => vec![json!({"candidates": [], "error": error})],
@@ -144,13 +147,13 @@ fn events(format: StreamFormat, error: &Value) -> Vec<Value> {
 }
 
 #[test]
-fn an_error_event_has_the_meaning_of_the_body() {
+fn an_error_event_has_the_same_meaning_as_a_body() {
     for (body, code, message, retryable) in BODIES {
         let body: Value = serde_json::from_str(body).unwrap();
         let error = body.get("error").unwrap_or(&body);
         for format in StreamFormat::ALL {
             for event in events(format, error) {
-                let reported = failed(format, &format!("data: {event}\n\n"));
+                let reported = decoded_error(format, &format!("data: {event}\n\n"));
                 let expected = ((*code).to_owned(), (*message).to_owned(), *retryable);
                 assert_eq!(reported, expected, "{format} {event}");
             }

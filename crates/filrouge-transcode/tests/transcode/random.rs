@@ -1,4 +1,4 @@
-//! Random plans: valid content, and content that should not occur.
+//! Random plans of valid and invalid content.
 
 use filrouge_engine::restore::{
     Answer, Args, Block, Call, CallResult, Calls, Content, Mark, Media, MediaSource, Plan,
@@ -15,7 +15,7 @@ use crate::plans::{paired, plan, raw, turn};
 /// Bytes that occur in every inline medium and nowhere else.
 pub(crate) const BYTES: &str = "UE5HQllURVNQTkdCWVRFUw";
 
-/// A JSON string token that is not blank, of raw and escaped pieces.
+/// A JSON string of raw and escaped pieces that is not blank.
 fn token() -> impl Strategy<Value = JsonText> {
     let pieces = vec![
         "a",
@@ -47,10 +47,10 @@ fn token() -> impl Strategy<Value = JsonText> {
     ];
     vec(select(pieces), 1..8).prop_map(|pieces| {
         let inner = pieces.concat();
-        let of = |inner: &str| JsonText::from_raw(raw(&format!("\"{inner}\""))).unwrap();
-        let text = of(&inner);
+        let from_inner = |inner: &str| JsonText::from_raw(raw(&format!("\"{inner}\""))).unwrap();
+        let text = from_inner(&inner);
         if text.to_plain().trim().is_empty() {
-            of(&format!("{inner}x{inner}"))
+            from_inner(&format!("{inner}x{inner}"))
         } else {
             text
         }
@@ -257,9 +257,10 @@ fn block() -> impl Strategy<Value = Block> {
     prop_oneof![2 => say().prop_map(Block::Say), 1 => group.prop_map(Block::Calls)].boxed()
 }
 
+/// A turn with random blocks.
 fn blocks() -> impl Strategy<Value = PlanTurn> {
     (any::<u8>(), vec(block(), 0..5)).prop_map(|(number, mut blocks)| {
-        unique(&mut blocks);
+        make_ids_distinct(&mut blocks);
         PlanTurn {
             status: TurnStatus::Interrupted,
             ..turn(number, blocks)
@@ -267,8 +268,8 @@ fn blocks() -> impl Strategy<Value = PlanTurn> {
     })
 }
 
-/// Makes the ids of a turn distinct.
-fn unique(blocks: &mut [Block]) {
+/// Makes the call ids of a turn distinct.
+fn make_ids_distinct(blocks: &mut [Block]) {
     let mut seen = std::collections::HashSet::new();
     for block in blocks {
         if let Block::Calls(calls) = block {

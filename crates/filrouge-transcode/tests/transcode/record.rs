@@ -1,5 +1,5 @@
-//! Streams recorded into turns: cut at any position and ended in any way, the record verifies, and every provider accepts the
-//! restored context (P4, P5).
+//! Tests of streams that are recorded into turns. Wherever a stream is cut and however it ends, the record verifies and
+//! every provider accepts the restored context (P4, P5).
 
 use filrouge_engine::restore::{RestoreQuery, Unanswered};
 use filrouge_engine::stream::Ended;
@@ -7,48 +7,56 @@ use filrouge_transcode::{Decoder, Format, GiveUp, RecordStream, Recorder, Stream
 use filrouge_types::{Channel, Failure, Item, RawJson, Role, Turn, TurnStatus};
 use serde_json::Value;
 
-use crate::journal::{TestSession, query};
-use crate::journals::check::accepted;
+use crate::sessions::check::assert_accepted;
 use crate::streams::{Stream, streams};
+use crate::test_session::{TestSession, query};
 
 /// Every stream of the fixtures, with its format.
-pub(crate) fn all() -> Vec<(StreamFormat, Stream)> {
-    let of = |format| {
+pub(crate) fn all_streams() -> Vec<(StreamFormat, Stream)> {
+    let streams_of = |format| {
         streams(format)
             .into_iter()
             .map(move |stream| (format, stream))
     };
-    StreamFormat::ALL.into_iter().flat_map(of).collect()
+    StreamFormat::ALL.into_iter().flat_map(streams_of).collect()
 }
 
-pub(crate) fn what(j: &TestSession, format: StreamFormat) -> RecordStream {
+/// The parameters of a recording of this format into the turn `r`.
+pub(crate) fn recording_of(test: &TestSession, format: StreamFormat) -> RecordStream {
     RecordStream {
-        session_id: j.session.clone(),
-        turn_id: j.turn("r"),
+        session_id: test.session.clone(),
+        turn_id: test.turn_id("r"),
         format,
         finalize: true,
         agent: Some("agent".into()),
     }
 }
 
-/// The end of a recording after its last byte.
+/// How a recording ends after its last byte.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum End {
     Clean,
-    Gone,
+    ClientGone,
     Cancelled,
     Interrupted,
 }
 
-pub(crate) const ENDS: [End; 4] = [End::Clean, End::Gone, End::Cancelled, End::Interrupted];
+pub(crate) const ENDS: [End; 4] = [
+    End::Clean,
+    End::ClientGone,
+    End::Cancelled,
+    End::Interrupted,
+];
 
-pub(crate) async fn recorded(
-    j: &TestSession,
+/// Records chunks of a stream into the turn `r`.
+pub(crate) async fn record_stream(
+    test: &TestSession,
     format: StreamFormat,
     chunks: &[&[u8]],
     end: End,
 ) -> Result<Turn, Failure> {
-    let mut recorder = Recorder::begin(&j.engine, &j.caller, what(j, format)).await?;
+    let mut recorder =
+        Recorder::begin(&test.engine, &test.caller, recording_of(test, format)).await?;
     for chunk in chunks {
         recorder.push(chunk).await?;
         // Advances the clock as if a draft were due after each chunk.
@@ -57,15 +65,15 @@ pub(crate) async fn recorded(
     }
     let turn = match end {
         End::Clean => recorder.end().await,
-        End::Gone => recorder.give_up(GiveUp::client_gone()).await,
+        End::ClientGone => recorder.give_up(GiveUp::client_gone()).await,
         End::Cancelled => recorder.give_up(GiveUp::Cancelled).await,
         End::Interrupted => recorder.give_up(GiveUp::Interrupted).await,
     };
     turn.map(filrouge_engine::Written::into_value)
 }
 
-/// The end of a complete stream, and its items without the members that differ between two recordings.
-fn whole(format: StreamFormat, bytes: &[u8]) -> (Option<Ended>, Vec<String>) {
+/// The end of a decoded stream, and the parts of its items.
+fn decode(format: StreamFormat, bytes: &[u8]) -> (Option<Ended>, Vec<String>) {
     let mut decoder = Decoder::new(format);
     decoder.push(bytes);
     decoder.end();
@@ -78,24 +86,26 @@ fn whole(format: StreamFormat, bytes: &[u8]) -> (Option<Ended>, Vec<String>) {
     )
 }
 
-fn check_contexts(j: &TestSession, name: &str) {
+/// Checks that every provider accepts the context.
+fn check_contexts(test: &TestSession, name: &str) {
     for format in Format::ALL {
         for unanswered in [Unanswered::Drop, Unanswered::Error] {
-            let asked = RestoreQuery {
+            let query = RestoreQuery {
                 unanswered,
                 ..query(format)
             };
-            let context = j.context(format, asked);
-            let shown = accepted(format, &context).to_string();
+            let context = test.context(format, query);
+            let shown = assert_accepted(format, &context).to_string();
             // A call that was cut off within its arguments is never sent.
             assert!(!shown.contains("tool_call_partial"), "{name}: {shown}");
         }
     }
 }
 
-fn check(j: &TestSession, name: &str, turn: &Turn, bytes: &[u8], format: StreamFormat) {
-    let (ended, parts) = whole(format, bytes);
-    let items = j.items();
+/// Checks the turn and the items that were recorded from these bytes.
+fn check(test: &TestSession, name: &str, turn: &Turn, bytes: &[u8], format: StreamFormat) {
+    let (ended, parts) = decode(format, bytes);
+    let items = test.items();
     match (&ended, turn.status) {
         (Some(Ended::Answered), TurnStatus::Finalized)
         | (Some(Ended::Continues), TurnStatus::Open)
@@ -104,10 +114,12 @@ fn check(j: &TestSession, name: &str, turn: &Turn, bytes: &[u8], format: StreamF
         other => panic!("{name}: {other:?}"),
     }
     if matches!(ended, Some(Ended::Answered | Ended::Continues)) {
-        let journal = items.iter().map(|i| i.body.parts.as_str());
-        let kept: Vec<&str> = journal.collect();
+        let recorded: Vec<&str> = items.iter().map(|i| i.body.parts.as_str()).collect();
         for part in &parts {
-            assert!(kept.contains(&part.as_str()), "{name}: {part} is missing");
+            assert!(
+                recorded.contains(&part.as_str()),
+                "{name}: {part} is missing"
+            );
         }
     }
     if turn.status == TurnStatus::Failed {
@@ -123,21 +135,21 @@ fn check(j: &TestSession, name: &str, turn: &Turn, bytes: &[u8], format: StreamF
         assert_eq!(item.body.agent.as_deref(), Some("agent"), "{name}");
         RawJson::parse(item.body.parts.as_str()).unwrap();
     }
-    let (ledger, scope) = (j.engine.ledger(), j.scope());
-    let drafts = ledger.drafts(&scope, &j.session, Default::default());
-    assert_eq!(j.runtime.block_on(drafts), Ok(Vec::new()), "{name}");
-    j.intact();
-    check_contexts(j, name);
+    let (ledger, scope) = (test.engine.ledger(), test.scope());
+    let drafts = ledger.drafts(&scope, &test.session, Default::default());
+    assert_eq!(test.runtime.block_on(drafts), Ok(Vec::new()), "{name}");
+    test.assert_intact();
+    check_contexts(test, name);
 }
 
-/// A session whose turn waits for an answer.
-pub(crate) fn journal() -> TestSession {
-    let j = TestSession::paused();
-    j.start("r", "Which way?");
-    j
+/// A session whose turn `r` waits for an answer.
+pub(crate) fn open_turn() -> TestSession {
+    let test = TestSession::paused();
+    test.start("r", "Which way?");
+    test
 }
 
-/// Positions to cut at: all of a small stream, some of a large one.
+/// Positions at which to cut: all of a small stream, about `most` of a large one.
 pub(crate) fn cuts(len: usize, most: usize) -> Vec<usize> {
     let step = (len / most).max(1);
     let offset = len % step.max(2);
@@ -148,23 +160,23 @@ pub(crate) fn cuts(len: usize, most: usize) -> Vec<usize> {
 
 #[test]
 fn streams_cut_anywhere_and_ended_in_any_way_are_recorded() {
-    for (format, Stream { name, bytes, .. }) in all() {
+    for (format, Stream { name, bytes, .. }) in all_streams() {
         for (n, cut) in cuts(bytes.len(), 20).into_iter().enumerate() {
             let end = ENDS[n % ENDS.len()];
             let name = format!("{format} {name} cut at {cut} {end:?}");
-            let j = journal();
+            let test = open_turn();
             let (head, tail) = bytes[..cut].split_at(cut / 2);
             let chunks = [head, tail];
-            let turn = recorded(&j, format, &chunks, end);
-            let turn = j
+            let turn = record_stream(&test, format, &chunks, end);
+            let turn = test
                 .runtime
                 .block_on(turn)
                 .unwrap_or_else(|e| panic!("{name}: {e:?}"));
             match end {
-                End::Clean => check(&j, &name, &turn, &bytes[..cut], format),
-                End::Gone | End::Cancelled | End::Interrupted => {
-                    j.intact();
-                    check_contexts(&j, &name);
+                End::Clean => check(&test, &name, &turn, &bytes[..cut], format),
+                End::ClientGone | End::Cancelled | End::Interrupted => {
+                    test.assert_intact();
+                    check_contexts(&test, &name);
                 }
             }
         }
@@ -179,53 +191,53 @@ fn contents_of(items: &[Item]) -> Vec<(Channel, String)> {
 }
 
 #[test]
-fn chunking_makes_no_difference_to_the_record() {
-    for (format, Stream { name, bytes, .. }) in all() {
-        let mut journals = Vec::new();
+fn the_record_does_not_depend_on_the_chunks() {
+    for (format, Stream { name, bytes, .. }) in all_streams() {
+        let mut records = Vec::new();
         for size in [1, 7, 64, bytes.len().max(1)] {
             // A commit for every byte of a long stream would be too slow.
             if size == 1 && bytes.len() > 3_000 {
                 continue;
             }
-            let j = journal();
+            let test = open_turn();
             let chunks: Vec<&[u8]> = bytes.chunks(size).collect();
-            j.runtime
-                .block_on(recorded(&j, format, &chunks, End::Clean))
+            test.runtime
+                .block_on(record_stream(&test, format, &chunks, End::Clean))
                 .unwrap();
-            journals.push(contents_of(&j.items()));
+            records.push(contents_of(&test.items()));
         }
-        for other in &journals[1..] {
-            assert_eq!(other, &journals[0], "{format} {name}");
+        for other in &records[1..] {
+            assert_eq!(other, &records[0], "{format} {name}");
         }
     }
 }
 
-/// An interrupted turn with a secret in its runtime context: text that was held back because it might have become the secret was
-/// never shown, but is recorded.
+/// The turn has a secret in its runtime context. Text that might become the secret was held back and never shown, but
+/// an interruption records it.
 #[test]
 fn held_back_text_is_recorded_when_the_process_ends() {
-    let j = TestSession::paused();
-    let mut start = crate::journal::asking("r", "Which way?");
+    let test = TestSession::paused();
+    let mut start = crate::test_session::turn_start("r", "Which way?");
     start.runtime_context = Some(RawJson::from_checked(r#"{"token":"abcdefghijklmnop"}"#));
-    j.try_start(start).unwrap();
+    test.try_start(start).unwrap();
     let bytes = br#"data: {"choices":[{"index":0,"delta":{"content":"To the left, abcdefgh"}}]}
 
 "#;
     let chunks: [&[u8]; 1] = [bytes];
-    let turn = recorded(&j, StreamFormat::OpenaiChat, &chunks, End::Interrupted);
-    let turn = j.runtime.block_on(turn).unwrap();
+    let turn = record_stream(&test, StreamFormat::OpenaiChat, &chunks, End::Interrupted);
+    let turn = test.runtime.block_on(turn).unwrap();
     assert_eq!(turn.status, TurnStatus::Interrupted);
-    let items = j.items();
+    let items = test.items();
     assert_eq!(
         items[1].body.parts.as_str(),
         r#"[{"type":"text","text":"To the left, abcdefgh"}]"#
     );
-    j.intact();
+    test.assert_intact();
 }
 
-/// A stream that contradicts its earlier text leaves only readable items, whenever it ends.
+/// If a stream contradicts its earlier text, the recorded items are readable, whenever it ends.
 #[test]
-fn a_repeated_text_replaces_the_one_before() {
+fn a_repeated_text_replaces_the_earlier_one() {
     let events = [
         r#"{"type":"response.created","response":{"id":"r"}}"#,
         r#"{"type":"response.output_item.added","output_index":0,"item":{"type":"message","id":"m","role":"assistant","content":[]}}"#,
@@ -236,19 +248,19 @@ fn a_repeated_text_replaces_the_one_before() {
     let frames: Vec<String> = events.iter().map(|e| format!("data: {e}\n\n")).collect();
     for end in ENDS {
         for until in 3..=events.len() {
-            let j = journal();
+            let test = open_turn();
             let chunks: Vec<&[u8]> = frames[..until].iter().map(|f| f.as_bytes()).collect();
-            let turn = recorded(&j, StreamFormat::OpenaiResponses, &chunks, end);
-            j.runtime.block_on(turn).unwrap();
-            let items = j.items();
+            let turn = record_stream(&test, StreamFormat::OpenaiResponses, &chunks, end);
+            test.runtime.block_on(turn).unwrap();
+            let items = test.items();
             for item in &items {
                 RawJson::parse(item.body.parts.as_str()).unwrap();
             }
-            let said = items[1].body.parts.as_str();
-            let begins = if until == 3 { "abcd" } else { "xyz" };
+            let text = items[1].body.parts.as_str();
+            let start = if until == 3 { "abcd" } else { "xyz" };
             assert!(
-                said.starts_with(&format!(r#"[{{"type":"text","text":"{begins}"#)),
-                "{end:?} {until}: {said}"
+                text.starts_with(&format!(r#"[{{"type":"text","text":"{start}"#)),
+                "{end:?} {until}: {text}"
             );
             assert_eq!(
                 items
@@ -257,39 +269,47 @@ fn a_repeated_text_replaces_the_one_before() {
                     .count(),
                 1
             );
-            j.intact();
+            test.assert_intact();
         }
     }
 }
 
-/// Ids and names in a draft, too, contain nothing of the runtime context.
+/// Ids, names and models in a draft contain nothing of the runtime context, either.
 #[test]
 fn drafts_contain_no_secret() {
-    let j = TestSession::paused();
-    let mut start = crate::journal::asking("r", "Which way?");
+    let test = TestSession::paused();
+    let mut start = crate::test_session::turn_start("r", "Which way?");
     start.runtime_context = Some(RawJson::from_checked(r#"{"token":"abcdefghijklmnop"}"#));
-    j.try_start(start).unwrap();
+    test.try_start(start).unwrap();
     let bytes = br#"data: {"model":"m-abcdefghijklmnop","choices":[{"index":0,"delta":{"tool_calls":[{"index":0,"id":"id-abcdefghijklmnop","function":{"name":"n-abcdefghijklmnop","arguments":"{\"a\":"}}]}}]}
 
 "#;
-    let begun = Recorder::begin(&j.engine, &j.caller, what(&j, StreamFormat::OpenaiChat));
-    let mut recorder = j.runtime.block_on(begun).unwrap();
-    j.runtime.block_on(recorder.push(bytes)).unwrap();
-    j.runtime.block_on(recorder.flush()).unwrap();
-    let (ledger, scope) = (j.engine.ledger(), j.scope());
-    let drafts = ledger.drafts(&scope, &j.session, Default::default());
-    let drafts = j.runtime.block_on(drafts).unwrap();
-    let reported = format!("{drafts:?}");
-    assert!(reported.contains("masked:runtime_context"), "{reported}");
-    assert!(!reported.contains("abcdefghijklmnop"), "{reported}");
+    let begun = Recorder::begin(
+        &test.engine,
+        &test.caller,
+        recording_of(&test, StreamFormat::OpenaiChat),
+    );
+    let mut recorder = test.runtime.block_on(begun).unwrap();
+    test.runtime.block_on(recorder.push(bytes)).unwrap();
+    test.runtime.block_on(recorder.flush()).unwrap();
+    let (ledger, scope) = (test.engine.ledger(), test.scope());
+    let drafts = ledger.drafts(&scope, &test.session, Default::default());
+    let drafts = test.runtime.block_on(drafts).unwrap();
+    let drafts = format!("{drafts:?}");
+    assert!(drafts.contains("masked:runtime_context"), "{drafts}");
+    assert!(!drafts.contains("abcdefghijklmnop"), "{drafts}");
 }
 
-/// A call's name that arrives after its id is in the next draft.
+/// If the name of a call arrives after its id, the next draft contains it.
 #[test]
 fn a_late_name_reaches_the_draft() {
-    let j = journal();
-    let begun = Recorder::begin(&j.engine, &j.caller, what(&j, StreamFormat::OpenaiChat));
-    let mut recorder = j.runtime.block_on(begun).unwrap();
+    let test = open_turn();
+    let begun = Recorder::begin(
+        &test.engine,
+        &test.caller,
+        recording_of(&test, StreamFormat::OpenaiChat),
+    );
+    let mut recorder = test.runtime.block_on(begun).unwrap();
     for delta in [
         r#"{"index":0,"id":"c1","function":{"arguments":""}}"#,
         r#"{"index":0,"function":{"name":"look","arguments":""}}"#,
@@ -297,13 +317,15 @@ fn a_late_name_reaches_the_draft() {
         let event = format!(
             "data: {{\"choices\":[{{\"index\":0,\"delta\":{{\"tool_calls\":[{delta}]}}}}]}}\n\n"
         );
-        j.runtime.block_on(recorder.push(event.as_bytes())).unwrap();
-        j.runtime.block_on(recorder.flush()).unwrap();
+        test.runtime
+            .block_on(recorder.push(event.as_bytes()))
+            .unwrap();
+        test.runtime.block_on(recorder.flush()).unwrap();
     }
-    j.runtime
+    test.runtime
         .block_on(recorder.give_up(GiveUp::Interrupted))
         .unwrap();
-    let items = j.items();
+    let items = test.items();
     assert_eq!(
         items[1].body.parts.as_str(),
         r#"[{"type":"tool_call_partial","call_id":"c1","name":"look","args":""}]"#

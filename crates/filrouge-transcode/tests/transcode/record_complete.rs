@@ -1,4 +1,5 @@
-//! `record`, which records a complete stream: how it ends, and how it notices that another caller has ended the turn.
+//! Tests of `record`, which records a complete stream: how it ends, and how it notices that another caller ended the
+//! turn.
 
 use std::collections::VecDeque;
 use std::future::{Future, pending};
@@ -16,23 +17,25 @@ use futures_core::Stream;
 use serde_json::{Value, json};
 use tokio::time::{Instant, sleep};
 
-use crate::journal::{TestSession, asking};
-use crate::record::{journal, what};
+use crate::record::{open_turn, recording_of};
+use crate::test_session::{TestSession, turn_start};
 
-const SAYS: &str = r#"data: {"choices":[{"index":0,"delta":{"content":"To the left"}}]}
+/// An event with text.
+const TEXT: &str = r#"data: {"choices":[{"index":0,"delta":{"content":"To the left"}}]}
 
 "#;
-const STOPS: &str = "data: {\"choices\":[{\"index\":0,\"delta\":{},\"finish_reason\":\"stop\"}]}\n\ndata: [DONE]\n\n";
+/// The last events of a stream.
+const STOP: &str = "data: {\"choices\":[{\"index\":0,\"delta\":{},\"finish_reason\":\"stop\"}]}\n\ndata: [DONE]\n\n";
 
 /// Chunks of a response, and what follows them.
 struct Body {
     chunks: VecDeque<Result<Vec<u8>, &'static str>>,
-    /// Whether nothing follows, not even the end.
+    /// Whether nothing follows the chunks, not even the end.
     hangs: bool,
 }
 
 impl Body {
-    fn of(chunks: &[Result<&str, &'static str>]) -> Self {
+    fn complete(chunks: &[Result<&str, &'static str>]) -> Self {
         let chunk = |chunk: &Result<&str, _>| chunk.map(|text| text.as_bytes().to_vec());
         Self {
             chunks: chunks.iter().map(chunk).collect(),
@@ -43,7 +46,7 @@ impl Body {
     fn hanging(chunks: &[Result<&str, &'static str>]) -> Self {
         Self {
             hangs: true,
-            ..Self::of(chunks)
+            ..Self::complete(chunks)
         }
     }
 }
@@ -59,25 +62,27 @@ impl Stream for Body {
     }
 }
 
-async fn recorded(
-    j: &TestSession,
+/// Records a body into the turn `r`.
+async fn record_body(
+    test: &TestSession,
     body: Body,
     give_up: impl Future<Output = GiveUp>,
 ) -> Result<Turn, Failure> {
-    let what = what(j, StreamFormat::OpenaiChat);
-    let recorded = record(&j.engine, &j.caller, what, body, give_up).await;
+    let recording = recording_of(test, StreamFormat::OpenaiChat);
+    let recorded = record(&test.engine, &test.caller, recording, body, give_up).await;
     recorded.map(filrouge_engine::Written::into_value)
 }
 
 /// The channels of the items after the question, and the parts of the last item.
-fn kept(j: &TestSession) -> (Vec<String>, Value) {
-    let items = j.items();
-    let kept = items.iter().skip(1);
-    let channels = kept
+fn recorded_items(test: &TestSession) -> (Vec<String>, Value) {
+    let items = test.items();
+    let channels = items
+        .iter()
+        .skip(1)
         .map(|item| item.body.channel.as_str().to_owned())
         .collect();
     let last = items.last().unwrap();
-    j.intact();
+    test.assert_intact();
     (
         channels,
         serde_json::from_str(last.body.parts.as_str()).unwrap(),
@@ -87,26 +92,32 @@ fn kept(j: &TestSession) -> (Vec<String>, Value) {
 #[test]
 fn a_stream_is_recorded_up_to_its_end_and_no_further() {
     for body in [
-        Body::of(&[Ok(SAYS), Ok(STOPS)]),
-        Body::hanging(&[Ok(SAYS), Ok(STOPS)]),
-        Body::of(&[Ok(SAYS), Ok(STOPS), Err("reset")]),
+        Body::complete(&[Ok(TEXT), Ok(STOP)]),
+        Body::hanging(&[Ok(TEXT), Ok(STOP)]),
+        Body::complete(&[Ok(TEXT), Ok(STOP), Err("reset")]),
     ] {
-        let j = journal();
-        let turn = j.runtime.block_on(recorded(&j, body, pending())).unwrap();
+        let test = open_turn();
+        let turn = test
+            .runtime
+            .block_on(record_body(&test, body, pending()))
+            .unwrap();
         assert_eq!(turn.status, TurnStatus::Finalized);
         let parts = json!([{"type": "text", "text": "To the left"}]);
-        assert_eq!(kept(&j), (vec!["final".to_owned()], parts));
+        assert_eq!(recorded_items(&test), (vec!["final".to_owned()], parts));
     }
 }
 
-/// The body is the provider's connection: an error of the body is an error of the stream.
+/// The body is the connection to the provider, so an error of the body is an error of the stream.
 #[test]
 fn a_failing_body_is_a_truncated_stream_with_the_bodys_error() {
-    let j = journal();
-    let body = Body::hanging(&[Ok(SAYS), Err("connection \"reset\" by peer")]);
-    let turn = j.runtime.block_on(recorded(&j, body, pending())).unwrap();
+    let test = open_turn();
+    let body = Body::hanging(&[Ok(TEXT), Err("connection \"reset\" by peer")]);
+    let turn = test
+        .runtime
+        .block_on(record_body(&test, body, pending()))
+        .unwrap();
     assert_eq!(turn.status, TurnStatus::Failed);
-    let (channels, parts) = kept(&j);
+    let (channels, parts) = recorded_items(&test);
     assert_eq!(channels, ["partial", "error"]);
     let error = json!([{
         "type": "error", "code": "stream_truncated", "message": "the stream broke off before its end",
@@ -118,86 +129,99 @@ fn a_failing_body_is_a_truncated_stream_with_the_bodys_error() {
 #[test]
 fn a_stream_that_is_given_up_ends_as_requested() {
     let failed = || GiveUp::Failed(StreamError::of_stream("stream_idle", "nothing came"));
-    for (why, status, last) in [
+    for (reason, status, last) in [
         (GiveUp::Cancelled, TurnStatus::Cancelled, "cancelled"),
         (GiveUp::Interrupted, TurnStatus::Interrupted, "interrupted"),
         (failed(), TurnStatus::Failed, "error"),
         (GiveUp::client_gone(), TurnStatus::Failed, "error"),
     ] {
-        let j = journal();
+        let test = open_turn();
         let give_up = async {
             sleep(Duration::from_secs(5)).await;
-            why.clone()
+            reason.clone()
         };
-        let body = Body::hanging(&[Ok(SAYS)]);
-        let turn = j.runtime.block_on(recorded(&j, body, give_up)).unwrap();
-        assert_eq!(turn.status, status, "{why:?}");
-        let (channels, _) = kept(&j);
-        assert_eq!(channels.first().unwrap(), "partial", "{why:?}");
-        assert_eq!(channels.last().unwrap(), last, "{why:?}");
+        let body = Body::hanging(&[Ok(TEXT)]);
+        let turn = test
+            .runtime
+            .block_on(record_body(&test, body, give_up))
+            .unwrap();
+        assert_eq!(turn.status, status, "{reason:?}");
+        let (channels, _) = recorded_items(&test);
+        assert_eq!(channels.first().unwrap(), "partial", "{reason:?}");
+        assert_eq!(channels.last().unwrap(), last, "{reason:?}");
     }
 }
 
-/// Records a stream that sends some text and then hangs, while the closure acts after a delay; returns how long the recording
-/// continued after that.
-fn while_it_hangs(j: &TestSession, done: impl AsyncFnOnce()) -> (Result<Turn, Failure>, Duration) {
+/// Records a stream that sends some text and then hangs. Meanwhile `act` runs after a delay. Returns the result, and
+/// how long the recording continued after that.
+fn record_hanging(
+    test: &TestSession,
+    act: impl AsyncFnOnce(),
+) -> (Result<Turn, Failure>, Duration) {
     let elsewhere = async {
         sleep(Duration::from_millis(3_300)).await;
-        done().await;
+        act().await;
         Instant::now()
     };
-    let body = Body::hanging(&[Ok(SAYS)]);
+    let body = Body::hanging(&[Ok(TEXT)]);
     let recording = async {
-        let turn = recorded(j, body, pending()).await;
+        let turn = record_body(test, body, pending()).await;
         (turn, Instant::now())
     };
     let both = async { tokio::join!(recording, elsewhere) };
-    let ((turn, over), done) = j.runtime.block_on(both);
-    (turn, over.saturating_duration_since(done))
+    let ((turn, ended), acted) = test.runtime.block_on(both);
+    (turn, ended.saturating_duration_since(acted))
 }
 
 #[test]
 fn a_cancel_by_another_caller_is_noticed_without_new_bytes() {
-    let j = journal();
-    let (turn, later) = while_it_hangs(&j, async || {
-        let (session, turn) = (j.session.clone(), j.turn("r"));
+    let test = open_turn();
+    let (turn, delay) = record_hanging(&test, async || {
+        let (session, turn) = (test.session.clone(), test.turn_id("r"));
         let body = CancelTurn {
             partial_text: None,
             fence: None,
             release: false,
         };
-        let cancelled = j.engine.turns.cancel(&j.caller, session, turn, body).await;
+        let cancelled = test
+            .engine
+            .turns
+            .cancel(&test.caller, session, turn, body)
+            .await;
         cancelled.unwrap();
     });
     assert_eq!(turn.unwrap().status, TurnStatus::Cancelled);
-    assert!(later <= Duration::from_secs(1), "{later:?}");
-    assert_eq!(kept(&j).0, ["partial", "cancelled"]);
+    assert!(delay <= Duration::from_secs(1), "{delay:?}");
+    assert_eq!(recorded_items(&test).0, ["partial", "cancelled"]);
 }
 
 #[test]
 fn erasing_the_session_ends_the_recording() {
-    let j = journal();
-    let (turn, later) = while_it_hangs(&j, async || {
-        let erased = j.engine.erasure.erase(&j.caller, j.session.clone());
+    let test = open_turn();
+    let (turn, delay) = record_hanging(&test, async || {
+        let erased = test
+            .engine
+            .erasure
+            .erase(&test.caller, test.session.clone());
         erased.await.unwrap();
     });
     assert_eq!(turn.unwrap_err().code, ErrorCode::SessionErased);
-    assert!(later <= Duration::from_secs(1), "{later:?}");
+    assert!(delay <= Duration::from_secs(1), "{delay:?}");
 }
 
-/// The turn is open again, but no longer belongs to this recording.
+/// After the restart, the turn is open again, but belongs to another recording.
 #[test]
 fn a_restarted_turn_ends_the_recording() {
-    let j = journal();
-    let (turn, _) = while_it_hangs(&j, async || {
+    let test = open_turn();
+    let (turn, _) = record_hanging(&test, async || {
         let write = Write::Interrupt(Interrupt {
-            session_id: j.session.clone(),
-            turn_id: j.turn("r"),
+            session_id: test.session.clone(),
+            turn_id: test.turn_id("r"),
             before: Timestamp::from_micros(i64::MAX),
             stream: None,
         });
-        let caller = j.caller.clone();
-        let ledger = j.engine.ledger();
+        let caller = test.caller.clone();
+        let ledger = test.engine.ledger();
         ledger
             .write(Command {
                 scope: caller.scope(Permission::Write).unwrap(),
@@ -205,11 +229,11 @@ fn a_restarted_turn_ends_the_recording() {
             })
             .await
             .unwrap();
-        let (session, start) = (j.session.clone(), asking("r", "Which way?"));
-        let started = j
+        let (session, start) = (test.session.clone(), turn_start("r", "Which way?"));
+        let started = test
             .engine
             .turns
-            .start(&j.caller, session, start)
+            .start(&test.caller, session, start)
             .await
             .unwrap();
         assert_eq!(started.value.status, TurnStatus::Open);
@@ -230,16 +254,19 @@ fn many_calls(count: usize) -> String {
 
 #[test]
 fn a_turn_that_exceeds_its_limits_fails_and_keeps_its_items() {
-    let j = journal();
+    let test = open_turn();
     let stream = many_calls(10_050);
     let chunks = stream.as_bytes().chunks(4_096);
     let body = Body {
         chunks: chunks.map(|chunk| Ok(chunk.to_vec())).collect(),
         hangs: true,
     };
-    let turn = j.runtime.block_on(recorded(&j, body, pending())).unwrap();
+    let turn = test
+        .runtime
+        .block_on(record_body(&test, body, pending()))
+        .unwrap();
     assert_eq!(turn.status, TurnStatus::Failed);
-    let (channels, parts) = kept(&j);
+    let (channels, parts) = recorded_items(&test);
     assert!(channels.len() > 9_900, "{}", channels.len());
     assert_eq!(
         (&parts[0]["code"], &parts[0]["retryable"]),

@@ -1,4 +1,4 @@
-//! OpenAI Responses.
+//! Tests of contexts for OpenAI Responses.
 
 use filrouge_engine::restore::{Block, Calls, Content, MediaSource, Say, Sealed, Speaker};
 use filrouge_transcode::Format::OpenaiResponses;
@@ -19,7 +19,7 @@ fn calls_and_outputs_are_items() {
     ];
     let arguments = "{\"q\": \"a\\\"b\"}";
     assert_eq!(
-        messages(blocks, OpenaiResponses),
+        render_messages(blocks, OpenaiResponses),
         json!([
             {"type": "message", "role": "user", "content": [{"type": "input_text", "text": "q"}]},
             {"type": "message", "role": "assistant", "content": "looking"},
@@ -33,7 +33,7 @@ fn calls_and_outputs_are_items() {
 }
 
 #[test]
-fn outputs_hold_values_texts_and_media() {
+fn outputs_contain_values_texts_and_media() {
     let blocks = vec![
         user("q"),
         calls(vec![
@@ -44,17 +44,17 @@ fn outputs_hold_values_texts_and_media() {
             failed(call("c5", "f", vec![png(), text("x")])),
         ]),
     ];
-    let made = messages(blocks, OpenaiResponses);
-    let output = |at: usize| made[at + 6]["output"].clone();
+    let messages = render_messages(blocks, OpenaiResponses);
+    let output = |at: usize| messages[at + 6]["output"].clone();
     let image = json!({"type": "input_image", "detail": "auto", "image_url": "data:image/png;base64,iVBORw=="});
     let file = json!({"type": "input_file", "filename": "a.pdf", "file_data": "data:application/pdf;base64,JVBERg=="});
-    let words = |text: &str| json!({"type": "input_text", "text": text});
+    let text_part = |text: &str| json!({"type": "input_text", "text": text});
     assert_eq!(output(0), "(no output)");
     assert_eq!(output(1), "[1,\"a\"]");
-    assert_eq!(output(2), json!([words("x"), image]));
-    assert_eq!(output(3), json!([words("Error: x"), file]));
-    let empty = words("Error: (failed without a message)");
-    assert_eq!(output(4), json!([empty, image, words("x")]));
+    assert_eq!(output(2), json!([text_part("x"), image]));
+    assert_eq!(output(3), json!([text_part("Error: x"), file]));
+    let empty = text_part("Error: (failed without a message)");
+    assert_eq!(output(4), json!([empty, image, text_part("x")]));
 }
 
 #[test]
@@ -72,9 +72,9 @@ fn media_of_the_user_are_parts() {
         Block::Say(say(Speaker::User, contents)),
         Block::Say(say(Speaker::Assistant, vec![pdf()])),
     ];
-    let (made, adapted, _) = reported(blocks, OpenaiResponses);
+    let (messages, adapted, _) = render_turn(blocks, OpenaiResponses);
     assert_eq!(
-        made[0]["content"],
+        messages[0]["content"],
         json!([
             {"type": "input_image", "detail": "auto", "image_url": "http://h/a"},
             {"type": "input_image", "detail": "auto", "file_id": "file-1"},
@@ -85,13 +85,13 @@ fn media_of_the_user_are_parts() {
             {"type": "input_text", "text": "[file: file_011C]"},
         ])
     );
-    assert_eq!(made[1]["content"], "[file: a.pdf (application/pdf)]");
+    assert_eq!(messages[1]["content"], "[file: a.pdf (application/pdf)]");
     assert_eq!(adapted, [(1, "file_as_text"), (2, "file_as_text")]);
 }
 
 #[test]
 fn reasoning_precedes_the_item_it_led_to() {
-    let bare = Sealed::OpenaiItem {
+    let without_content = Sealed::OpenaiItem {
         id: token("rs_3"),
         summary: raw("[]"),
         encrypted_content: None,
@@ -103,26 +103,26 @@ fn reasoning_precedes_the_item_it_led_to() {
             "a",
         ),
         Block::Calls(Calls {
-            reasoning: vec![thinking(Some(bare), "")],
+            reasoning: vec![thinking(Some(without_content), "")],
             calls: vec![call("c1", "f", vec![])],
         }),
     ];
-    let made = messages(blocks, OpenaiResponses);
+    let messages = render_messages(blocks, OpenaiResponses);
     let summary = json!([{"type": "summary_text", "text": "s"}]);
     let item = |id: &str| json!({"type": "reasoning", "id": id, "summary": summary, "encrypted_content": "enc"});
-    assert_eq!(made[1], item("rs_1"));
-    assert_eq!(made[2], item("rs_2"));
-    assert_eq!(made[3]["role"], "assistant");
+    assert_eq!(messages[1], item("rs_1"));
+    assert_eq!(messages[2], item("rs_2"));
+    assert_eq!(messages[3]["role"], "assistant");
     assert_eq!(
-        made[4],
+        messages[4],
         json!({"type": "reasoning", "id": "rs_3", "summary": []})
     );
-    assert_eq!(made[5]["type"], "function_call");
+    assert_eq!(messages[5]["type"], "function_call");
 }
 
 #[test]
 fn reasoning_that_the_api_would_refuse_is_left_out() {
-    let odd = |id: &str, summary: &str| {
+    let invalid = |id: &str, summary: &str| {
         let id = token(id);
         let summary = raw(summary);
         let encrypted_content = None;
@@ -141,22 +141,23 @@ fn reasoning_that_the_api_would_refuse_is_left_out() {
         thinking(Some(Sealed::Unknown), "t"),
         thinking(openai("rs_1"), ""),
         thinking(openai("rs_1"), ""),
-        odd("x_1", "[]"),
-        odd("rs_2", "[\"s\"]"),
+        invalid("x_1", "[]"),
+        invalid("rs_2", "[\"s\"]"),
     ];
-    let (made, _, dropped) = reported(vec![user("q"), thought(reasoning, "a")], OpenaiResponses);
-    assert_eq!(made.as_array().unwrap().len(), 3);
+    let (messages, _, dropped) =
+        render_turn(vec![user("q"), thought(reasoning, "a")], OpenaiResponses);
+    assert_eq!(messages.as_array().unwrap().len(), 3);
     let other = "reasoning_of_other_provider";
-    let not = "reasoning_not_in_format";
+    let not_in_format = "reasoning_not_in_format";
     assert_eq!(
         dropped,
         [
             (2, "reasoning_unsigned"),
             (3, other),
             (4, other),
-            (6, not),
-            (7, not),
-            (8, not)
+            (6, not_in_format),
+            (7, not_in_format),
+            (8, not_in_format)
         ]
     );
 }
@@ -173,9 +174,9 @@ fn refusals_and_notes_have_their_own_forms() {
         Block::Say(say(Speaker::User, vec![refusal()])),
         Block::Say(say(Speaker::Assistant, vec![text("a"), refusal()])),
     ];
-    let (made, adapted, dropped) = reported(blocks, OpenaiResponses);
+    let (messages, adapted, dropped) = render_turn(blocks, OpenaiResponses);
     assert_eq!(
-        made,
+        messages,
         json!([
             {"type": "message", "role": "system", "content": [{"type": "input_text", "text": "n"}]},
             {"type": "message", "role": "user", "content": [{"type": "input_text", "text": "no"}]},

@@ -1,20 +1,21 @@
-//! Calls, answers and reasoning (DESIGN §5), restored from sessions written through the engine.
+//! Tests of calls, answers and reasoning (DESIGN §5), in sessions written through the engine.
 
 use filrouge_types::{ItemBody, Role};
 use serde_json::json;
 
-use crate::journal::TestSession;
-use crate::journals::case::*;
-use crate::journals::items::*;
+use crate::sessions::case::*;
+use crate::sessions::items::*;
+use crate::test_session::TestSession;
 
 /// An open turn with these items after its question.
 fn turn(items: Vec<ItemBody>) -> TestSession {
-    let j = TestSession::new();
-    j.start("a", "q");
-    j.append("a", items);
-    j
+    let test = TestSession::new();
+    test.start("a", "q");
+    test.append("a", items);
+    test
 }
 
+/// The line of a group of calls that were answered.
 fn line(calls: &[&str]) -> String {
     let calls: Vec<String> = calls
         .iter()
@@ -28,7 +29,7 @@ fn line(calls: &[&str]) -> String {
 fn check_restored(items: Vec<ItemBody>, lines: &[&str], dropped: Reasons<'_>) {
     let mut all_lines = vec!["user: q"];
     all_lines.extend(lines);
-    restored(&turn(items), all(), &all_lines, dropped, &[]);
+    assert_restored(&turn(items), all(), &all_lines, dropped, &[]);
 }
 
 fn text(text: &str) -> ItemBody {
@@ -76,22 +77,22 @@ fn a_result_before_its_call_is_dropped() {
 
 #[test]
 fn a_result_answers_only_a_call_of_its_own_turn() {
-    let j = TestSession::new();
-    j.start("a", "q1");
-    j.append("a", vec![call("1")]);
-    j.start("b", "q2");
-    j.append("b", vec![result("1")]);
+    let test = TestSession::new();
+    test.start("a", "q1");
+    test.append("a", vec![call("1")]);
+    test.start("b", "q2");
+    test.append("b", vec![result("1")]);
     let lines = ["user: q1", "assistant: <Unanswered>", "user: q2"];
     let dropped = [(2, "unanswered_call"), (4, "orphan_result")];
-    restored(&j, all(), &lines, &dropped, &[]);
+    assert_restored(&test, all(), &lines, &dropped, &[]);
 }
 
 #[test]
 fn the_first_of_several_calls_or_answers_with_one_id_counts() {
-    let again = call_of("1", json!({"again": 1}));
+    let repeated = call_of("1", json!({"again": 1}));
     let items = vec![
         call("1"),
-        again,
+        repeated,
         result("1"),
         result_of("1", json!("twice")),
     ];
@@ -100,7 +101,7 @@ fn the_first_of_several_calls_or_answers_with_one_id_counts() {
 }
 
 #[test]
-fn a_partly_answered_group_is_dropped_entirely() {
+fn a_partly_answered_group_is_dropped_completely() {
     let dropped = [
         (2, "call_group_unanswered"),
         (3, "unanswered_call"),
@@ -129,18 +130,24 @@ fn only_the_unanswered_group_is_dropped() {
 
 #[test]
 fn missing_answers_become_errors_on_request() {
-    let j = turn(vec![call("1"), call("2"), result("2")]);
+    let test = turn(vec![call("1"), call("2"), result("2")]);
     let lines = [
         "user: q",
         "calls 1 f({\"of\":\"1\"}) = failed No result of this call was recorded. | 2 f({\"of\":\"2\"}) = did 2",
     ];
-    restored(&j, with_errors(), &lines, &[], &[(2, "error_result_added")]);
+    assert_restored(
+        &test,
+        with_errors(),
+        &lines,
+        &[],
+        &[(2, "error_result_added")],
+    );
 }
 
 #[test]
 fn a_redacted_answer_drops_its_group() {
-    let j = turn(vec![call("1"), call("2"), result("1"), result("2")]);
-    j.try_redact(&[4]).unwrap();
+    let test = turn(vec![call("1"), call("2"), result("1"), result("2")]);
+    test.try_redact(&[4]).unwrap();
     let dropped = [
         (2, "unanswered_call"),
         (3, "call_group_unanswered"),
@@ -148,7 +155,7 @@ fn a_redacted_answer_drops_its_group() {
         (5, "call_group_unanswered"),
         (6, "bookkeeping"),
     ];
-    restored(&j, all(), &["user: q"], &dropped, &[]);
+    assert_restored(&test, all(), &["user: q"], &dropped, &[]);
 }
 
 #[test]
@@ -164,8 +171,8 @@ fn a_redacted_call_drops_its_group_and_no_other() {
         call("3"),
         result("3"),
     ];
-    let j = turn(items);
-    j.try_redact(&[5]).unwrap();
+    let test = turn(items);
+    test.try_redact(&[5]).unwrap();
     let dropped = [
         (4, "reasoning_of_dropped_call"),
         (5, "redacted"),
@@ -175,24 +182,27 @@ fn a_redacted_call_drops_its_group_and_no_other() {
         (11, "bookkeeping"),
     ];
     let lines = ["user: q", &line(&["0"]), &line(&["3"])];
-    restored(&j, all(), &lines, &dropped, &[]);
-    restored(&j, with_errors(), &lines, &dropped, &[]);
-    j.try_redact(&[7]).unwrap();
-    assert_eq!(crate::journals::reported::reported(&j.plan(all())), lines);
+    assert_restored(&test, all(), &lines, &dropped, &[]);
+    assert_restored(&test, with_errors(), &lines, &dropped, &[]);
+    test.try_redact(&[7]).unwrap();
+    assert_eq!(
+        crate::sessions::plan_lines::plan_lines(&test.plan(all())),
+        lines
+    );
 }
 
 #[test]
 fn reasoning_for_redacted_items_is_dropped() {
-    let j = turn(vec![thought("t"), text("p"), thought("u")]);
-    j.finalize("a", "done");
-    j.try_redact(&[3]).unwrap();
+    let test = turn(vec![thought("t"), text("p"), thought("u")]);
+    test.finalize("a", "done");
+    test.try_redact(&[3]).unwrap();
     let dropped = [
         (2, "reasoning_of_redacted"),
         (3, "redacted"),
         (6, "bookkeeping"),
     ];
-    restored(
-        &j,
+    assert_restored(
+        &test,
         all(),
         &["user: q", "(u anthropic) assistant: done"],
         &dropped,
@@ -242,8 +252,12 @@ fn reasoning_of_a_repeated_call_is_dropped_unless_another_call_shares_it() {
         call("2"),
         result("2"),
     ];
-    let with = format!("(t anthropic) {}", line(&["2"]));
-    check_restored(items, &[&line(&["1"]), &with], &[(5, "duplicate_call")]);
+    let with_reasoning = format!("(t anthropic) {}", line(&["2"]));
+    check_restored(
+        items,
+        &[&line(&["1"]), &with_reasoning],
+        &[(5, "duplicate_call")],
+    );
 }
 
 #[test]
@@ -261,10 +275,10 @@ fn reasoning_that_led_to_nothing_is_dropped() {
 
 #[test]
 fn reasoning_before_a_mark_is_dropped() {
-    let j = turn(vec![thought("t")]);
-    j.try_interrupt("a").unwrap();
+    let test = turn(vec![thought("t")]);
+    test.try_interrupt("a").unwrap();
     let lines = ["user: q", "assistant: <Interrupted>"];
-    restored(&j, all(), &lines, &[(2, "reasoning_alone")], &[]);
+    assert_restored(&test, all(), &lines, &[(2, "reasoning_alone")], &[]);
 }
 
 #[test]
@@ -274,16 +288,16 @@ fn a_plain_thought_is_reasoning_without_a_seal() {
 }
 
 #[test]
-fn one_item_may_hold_a_complete_step() {
+fn one_item_may_contain_a_complete_step() {
     let parts = json!([
         {"type": "reasoning", "text": "r", "provider": "anthropic", "signature": "c2ln"},
-        {"type": "text", "text": "I look"},
+        {"type": "text", "text": "Let me see"},
         {"type": "tool_call", "call_id": "1", "name": "f", "args": {"of": "1"}},
         {"type": "tool_result", "call_id": "1", "ok": true, "content": "did 1"},
         {"type": "text", "text": "found"},
     ]);
     let lines = [
-        "(r anthropic) assistant: I look",
+        "(r anthropic) assistant: Let me see",
         &line(&["1"]),
         "assistant: found",
     ];
@@ -297,9 +311,9 @@ fn a_dropped_part_leaves_the_others() {
         {"type": "tool_call", "call_id": "1", "name": "f"},
         {"type": "text", "text": " "},
     ]);
-    let j = turn(vec![item(Role::Assistant, "plan", parts)]);
-    restored(
-        &j,
+    let test = turn(vec![item(Role::Assistant, "plan", parts)]);
+    assert_restored(
+        &test,
         all(),
         &["user: q", "assistant: t"],
         &[],

@@ -1,21 +1,21 @@
-//! How parts are interpreted (docs/context.md), in sessions written through the engine.
+//! Tests of how parts are interpreted (docs/context.md), in sessions written through the engine.
 
 use filrouge_types::{ItemBody, Role};
 use serde_json::{Value, json};
 
-use crate::journal::TestSession;
-use crate::journals::case::*;
-use crate::journals::items::*;
+use crate::sessions::case::*;
+use crate::sessions::items::*;
+use crate::test_session::TestSession;
 
 /// Compares the lines after the question of a turn with these items.
 #[track_caller]
 fn check_restored(items: Vec<ItemBody>, lines: &[&str], dropped: Reasons<'_>) {
-    let j = TestSession::new();
-    j.start("a", "q");
-    j.append("a", items);
+    let test = TestSession::new();
+    test.start("a", "q");
+    test.append("a", items);
     let mut all_lines = vec!["user: q"];
     all_lines.extend(lines);
-    restored(&j, all(), &all_lines, dropped, &[]);
+    assert_restored(&test, all(), &all_lines, dropped, &[]);
 }
 
 #[test]
@@ -41,9 +41,9 @@ fn parts_with_content_are_restored() {
             "https://h",
         ),
     ];
-    for (one, line) in cases {
+    for (json, line) in cases {
         check_restored(
-            vec![part(one.clone())],
+            vec![part(json.clone())],
             &[&format!("assistant: {line}")],
             &[],
         );
@@ -95,9 +95,9 @@ fn images_and_files_are_restored() {
         ),
         (json!({"type": "file"}), "file ? ? at "),
     ];
-    for (one, line) in cases {
+    for (json, line) in cases {
         check_restored(
-            vec![part(one.clone())],
+            vec![part(json.clone())],
             &[&format!("assistant: {line}")],
             &[],
         );
@@ -126,13 +126,13 @@ fn parts_without_content_are_left_out() {
         (json!({"type": "x-own", "text": "t"}), "unknown_part"),
         (json!({"type": "Text", "text": "t"}), "unknown_part"),
     ];
-    for (one, reason) in cases {
-        check_restored(vec![part(one.clone())], &[], &[(2, reason)]);
+    for (json, reason) in cases {
+        check_restored(vec![part(json.clone())], &[], &[(2, reason)]);
     }
-    let j = TestSession::new();
-    j.start("a", "q");
-    j.append("a", vec![item(Role::Assistant, "plan", json!([]))]);
-    restored(&j, all(), &["user: q"], &[(2, "empty")], &[]);
+    let test = TestSession::new();
+    test.start("a", "q");
+    test.append("a", vec![item(Role::Assistant, "plan", json!([]))]);
+    assert_restored(&test, all(), &["user: q"], &[(2, "empty")], &[]);
 }
 
 #[test]
@@ -152,10 +152,10 @@ fn arguments_of_every_form_are_restored() {
         (r#""args":{"a":1},"args":{"a":2}"#, r#"{"a":2}"#),
         (&format!(r#""args":{deep}"#), &format!("text {deep}")),
     ];
-    for (args, reported) in cases {
+    for (args, line) in cases {
         let call = format!(r#"[{{"type":"tool_call","call_id":"1","name":"f",{args}}}]"#);
         let items = vec![raw_item(Role::Assistant, "tool_call", &call), result("1")];
-        check_restored(items, &[&format!("calls 1 f({reported}) = did 1")], &[]);
+        check_restored(items, &[&format!("calls 1 f({line}) = did 1")], &[]);
     }
 }
 
@@ -183,12 +183,12 @@ fn answers_of_every_form_are_restored() {
         (r#""content":false"#, "value false"),
         (r#""content":-1e400"#, "-1e400"),
     ];
-    for (content, reported) in cases {
+    for (content, line) in cases {
         let result = format!(r#"[{{"type":"tool_result","call_id":"1",{content}}}]"#);
         let items = vec![call("1"), raw_item(Role::Tool, "tool_result", &result)];
         check_restored(
             items,
-            &[&format!("calls 1 f({{\"of\":\"1\"}}) = {reported}")],
+            &[&format!("calls 1 f({{\"of\":\"1\"}}) = {line}")],
             &[],
         );
     }
@@ -253,31 +253,35 @@ fn reasoning_belongs_to_the_provider_of_its_part_or_model() {
         ),
         (json!({"text": "t", "signature": " "}), "claude", "t"),
     ];
-    for (fields, model, reported) in cases {
-        let mut one = fields.clone();
-        one["type"] = json!("reasoning");
-        let led = item(Role::Assistant, "thought", json!([one]));
-        let led = if model.is_empty() {
-            led
+    for (fields, model, line) in cases {
+        let mut part = fields.clone();
+        part["type"] = json!("reasoning");
+        let thought = item(Role::Assistant, "thought", json!([part]));
+        let thought = if model.is_empty() {
+            thought
         } else {
-            by(model, led)
+            with_model(model, thought)
         };
-        let items = vec![led, text_item(Role::Assistant, "plan", "p")];
-        check_restored(items, &[&format!("({reported}) assistant: p")], &[]);
+        let items = vec![thought, text_item(Role::Assistant, "plan", "p")];
+        check_restored(items, &[&format!("({line}) assistant: p")], &[]);
     }
 }
 
 #[test]
 fn a_call_may_be_signed() {
-    let signed = |provider: &str| json!([{"type": "tool_call", "call_id": "1", "name": "f", "args": {}, "signature": "AAAA", "provider": provider}]);
-    let of = |provider| {
+    let parts = |provider: &str| json!([{"type": "tool_call", "call_id": "1", "name": "f", "args": {}, "signature": "AAAA", "provider": provider}]);
+    let signed_call = |provider| {
         vec![
-            item(Role::Assistant, "tool_call", signed(provider)),
+            item(Role::Assistant, "tool_call", parts(provider)),
             result("1"),
         ]
     };
-    check_restored(of("google"), &["calls 1 f({}) signed = did 1"], &[]);
-    check_restored(of("someone"), &["calls 1 f({}) = did 1"], &[]);
+    check_restored(
+        signed_call("google"),
+        &["calls 1 f({}) signed = did 1"],
+        &[],
+    );
+    check_restored(signed_call("someone"), &["calls 1 f({}) = did 1"], &[]);
 }
 
 #[test]
@@ -292,10 +296,10 @@ fn a_failed_call_is_answered_by_its_error() {
 
 #[test]
 fn lone_surrogates_are_replaced_and_reported() {
-    let j = TestSession::new();
-    j.start("a", "q");
+    let test = TestSession::new();
+    test.start("a", "q");
     let text = r#"[{"type":"text","text":"a\ud800b\ud83e\uddf5"}]"#;
-    j.append("a", vec![raw_item(Role::Assistant, "plan", text)]);
+    test.append("a", vec![raw_item(Role::Assistant, "plan", text)]);
     let lines = ["user: q", r"assistant: a\ufffdb\ud83e\uddf5"];
-    restored(&j, all(), &lines, &[], &[(2, "surrogates_replaced")]);
+    assert_restored(&test, all(), &lines, &[], &[(2, "surrogates_replaced")]);
 }

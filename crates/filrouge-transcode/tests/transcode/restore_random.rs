@@ -1,4 +1,4 @@
-//! Properties of every session, cut after every item, in every format and window (P5, P7, P9).
+//! Property tests: what holds for every session after every item, in every format and window (P5, P7, P9).
 
 use std::collections::BTreeSet;
 
@@ -11,12 +11,12 @@ use proptest::strategy::ValueTree;
 use proptest::test_runner::{Config, TestRunner};
 use serde_json::Value;
 
-use crate::journal::{TestSession, query};
-use crate::journals::check::{Marks, accepted, all_tokens, history, kept, tokens};
-use crate::journals::random::{Step, VARIANTS, play, steps};
+use crate::sessions::check::{Marks, all_tokens, assert_accepted, history, kept_seqs, tokens};
+use crate::sessions::random::{Step, VARIANTS, perform, steps};
+use crate::test_session::{TestSession, query};
 
-/// A selection of queries for one state of a session; it varies with the state.
-fn questions(state: usize) -> Vec<RestoreQuery> {
+/// Some queries for one state of a session. They vary with the state.
+fn queries(state: usize) -> Vec<RestoreQuery> {
     let pick = |n: usize, of: usize| state / n % of;
     let base = RestoreQuery {
         variant: VARIANTS[pick(1, 2)],
@@ -49,95 +49,101 @@ fn shown(plan: &Plan) -> Vec<String> {
 
 /// A session at one moment.
 struct State<'a> {
-    j: &'a TestSession,
+    test: &'a TestSession,
     items: &'a [Item],
     marks: &'a Marks,
     turns: Vec<Turn>,
 }
 
 impl State<'_> {
-    /// Checks queries, the first of which asks for the entire conversation; returns the histories that providers would receive.
-    fn check(&self, questions: &[RestoreQuery]) -> Vec<(Provider, Value)> {
+    /// Checks queries, the first of which is for the complete conversation. Returns the histories that providers would
+    /// receive.
+    fn check(&self, queries: &[RestoreQuery]) -> Vec<(Provider, Value)> {
         let mut histories = Vec::new();
         for selection in [Selection::Messages, Selection::Pairs] {
-            let asked = RestoreQuery {
+            let query = RestoreQuery {
                 selection,
-                ..questions[0]
+                ..queries[0]
             };
-            let whole = self.j.plan(asked);
-            self.repeats(&whole, asked);
-            histories.extend(self.rendered(&whole, selection));
-            for question in &questions[1..] {
-                let asked = RestoreQuery {
+            let complete = self.test.plan(query);
+            self.check_repetition(&complete, query);
+            histories.extend(self.check_rendered(&complete, selection));
+            for query in &queries[1..] {
+                let query = RestoreQuery {
                     selection,
-                    ..*question
+                    ..*query
                 };
-                let plan = self.j.plan(asked);
-                histories.extend(self.rendered(&plan, selection));
-                self.window(&whole, &plan, asked);
+                let plan = self.test.plan(query);
+                histories.extend(self.check_rendered(&plan, selection));
+                self.check_window(&complete, &plan, query);
             }
         }
         histories
     }
 
-    fn rendered(&self, plan: &Plan, selection: Selection) -> Vec<(Provider, Value)> {
+    /// Checks the contexts in every format of this selection, and returns them.
+    fn check_rendered(&self, plan: &Plan, selection: Selection) -> Vec<(Provider, Value)> {
         let mut histories = Vec::new();
         let formats = Format::ALL
             .into_iter()
             .filter(|f| query(*f).selection == selection);
         for format in formats {
             let context = render(plan.clone(), format);
-            let kept = kept(&context.report, self.items.len() as u64);
-            let messages = accepted(format, &context);
-            self.marks.nothing_leaks(&context, &kept);
-            self.marks.nothing_is_lost(self.items, &context, &kept);
+            let kept = kept_seqs(&context.report, self.items.len() as u64);
+            let messages = assert_accepted(format, &context);
+            self.marks.assert_nothing_leaks(&context, &kept);
+            self.marks
+                .assert_nothing_is_lost(self.items, &context, &kept);
             histories.extend(history(format, messages));
         }
         histories
     }
 
-    /// The same query has the same answer, byte for byte.
-    fn repeats(&self, whole: &Plan, asked: RestoreQuery) {
-        let format = match asked.selection {
+    /// Checks that a repeated query has the same answer, byte for byte.
+    fn check_repetition(&self, complete: &Plan, query: RestoreQuery) {
+        let format = match query.selection {
             Selection::Pairs => Format::Pairs,
             Selection::Messages => [Format::Anthropic, Format::Gemini][self.items.len() % 2],
         };
-        assert_eq!(render(whole.clone(), format), self.j.context(format, asked));
+        assert_eq!(
+            render(complete.clone(), format),
+            self.test.context(format, query)
+        );
     }
 
-    /// A window is the longest end of the entire conversation that fits its bounds.
-    fn window(&self, whole: &Plan, plan: &Plan, asked: RestoreQuery) {
+    /// Checks that a window is the longest end of the complete conversation that fits its bounds.
+    fn check_window(&self, complete: &Plan, plan: &Plan, query: RestoreQuery) {
         let window = &plan.dispositions.window;
         assert_eq!(window.tokens, all_tokens(plan));
         assert_eq!(window.turns, plan.turns.len());
         assert!(
-            asked.max_tokens.is_none_or(|max| window.tokens <= max),
+            query.max_tokens.is_none_or(|max| window.tokens <= max),
             "{window:?}"
         );
-        assert!(shown(whole).ends_with(&shown(plan)), "{asked:?}");
-        let expected = self.expected(whole, asked);
+        assert!(shown(complete).ends_with(&shown(plan)), "{query:?}");
+        let expected = self.expected_turns(complete, query);
         let fewer = plan.summary.is_some() && plan.turns.len() <= expected;
         assert!(
             fewer || plan.turns.len() == expected,
-            "{asked:?}: {plan:#?}"
+            "{query:?}: {plan:#?}"
         );
     }
 
     /// The number of turns that a window without a summary shows, counted from the ledger's list of turns.
-    fn expected(&self, whole: &Plan, asked: RestoreQuery) -> usize {
-        let counts =
-            |status| asked.selection == Selection::Messages || status == TurnStatus::Finalized;
+    fn expected_turns(&self, complete: &Plan, query: RestoreQuery) -> usize {
+        let is_counted =
+            |status| query.selection == Selection::Messages || status == TurnStatus::Finalized;
         let (mut counted, mut sum, mut shown) = (0, 0, 0);
         for turn in &self.turns {
             if turn.replaced_by_turn_id.is_some()
                 || turn.deleted_at.is_some()
-                || !counts(turn.status)
+                || !is_counted(turn.status)
             {
                 continue;
             }
-            let own = whole.turns.iter().find(|t| t.turn_id == turn.turn_id);
+            let own = complete.turns.iter().find(|t| t.turn_id == turn.turn_id);
             sum += own.map_or(0, tokens);
-            if asked.last_turns == Some(counted) || asked.max_tokens.is_some_and(|max| sum > max) {
+            if query.last_turns == Some(counted) || query.max_tokens.is_some_and(|max| sum > max) {
                 break;
             }
             counted += 1;
@@ -147,33 +153,33 @@ impl State<'_> {
     }
 }
 
-/// Performs the steps and checks the session after each; returns the histories.
+/// Performs the steps, checks the session after each, and returns the histories.
 fn run_steps(steps: &[Step], seed: usize) -> Vec<(Provider, Value)> {
-    let j = TestSession::new();
+    let test = TestSession::new();
     let mut marks = Marks::default();
     let mut histories = Vec::new();
     let mut before = Vec::new();
     for (mark, step) in steps.iter().enumerate() {
-        play(&j, step, mark);
-        let items = j.items();
+        perform(&test, step, mark);
+        let items = test.items();
         if items == before {
             continue;
         }
-        marks.note(&items);
+        marks.record(&items);
         let state = State {
-            j: &j,
+            test: &test,
             items: &items,
             marks: &marks,
-            turns: j.turns(),
+            turns: test.turns(),
         };
-        histories.extend(state.check(&questions(seed + mark)));
-        assert_eq!(j.items(), items);
+        histories.extend(state.check(&queries(seed + mark)));
+        assert_eq!(test.items(), items);
         before = items;
     }
-    let verified = j.verified();
-    j.plan(RestoreQuery::default());
-    assert_eq!(j.verified(), verified);
-    j.intact();
+    let verified = test.verification();
+    test.plan(RestoreQuery::default());
+    assert_eq!(test.verification(), verified);
+    test.assert_intact();
     histories
 }
 
@@ -217,11 +223,11 @@ fn sample(count: usize) -> Vec<(Provider, Value)> {
 }
 
 #[test]
-fn the_providers_own_types_accept_two_thousand_histories() {
+fn the_sdk_types_accept_four_thousand_histories() {
     let histories = sample(4000);
     for provider in Provider::ALL {
         let own = histories.iter().filter(|(p, _)| *p == provider).count();
-        assert!(own >= 500, "{provider}: {own}");
+        assert!(own >= 500, "{provider}: only {own} histories");
     }
     let directory = std::path::Path::new(env!("CARGO_TARGET_TMPDIR")).join("provider-sdks");
     let violations = sdk::check(&directory, &histories).unwrap();
@@ -240,6 +246,6 @@ fn the_providers_own_types_accept_two_thousand_histories() {
 
 #[test]
 fn both_languages_are_queried() {
-    let all: Vec<Variant> = (0..2).map(|state| questions(state)[0].variant).collect();
+    let all: Vec<Variant> = (0..2).map(|state| queries(state)[0].variant).collect();
     assert_eq!(all, VARIANTS);
 }

@@ -1,4 +1,4 @@
-//! A second check: the request types of the providers' official SDKs.
+//! Tests that the request types of the providers' official SDKs accept rendered plans.
 
 use std::path::Path;
 
@@ -8,7 +8,7 @@ use filrouge_transcode::Format;
 use proptest::strategy::{Strategy as _, ValueTree as _};
 use proptest::test_runner::TestRunner;
 
-use crate::plans::{rendered, rules};
+use crate::plans::{render_plan, rules};
 use crate::random::plans;
 
 /// Enough plans for every kind of block, medium and signature to occur in every format.
@@ -27,16 +27,16 @@ fn the_sdk_types_accept_any_plan() {
         .flat_map(|(format, provider)| {
             plans
                 .iter()
-                .map(move |plan| (provider, rendered(plan, format).0))
+                .map(move |plan| (provider, render_plan(plan, format).0))
         })
         .collect();
     let directory = Path::new(env!("CARGO_TARGET_TMPDIR")).join("provider-sdks");
     let violations = check(&directory, &histories).unwrap();
     for violation in violations.iter().take(5) {
-        let (provider, made) = &histories[violation.history];
+        let (provider, messages) = &histories[violation.history];
         assert!(
             violations.is_empty(),
-            "{provider}: {}\n{made:#}",
+            "{provider}: {}\n{messages:#}",
             violation.what
         );
     }

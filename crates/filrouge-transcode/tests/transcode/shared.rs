@@ -1,4 +1,4 @@
-//! Rules that hold for every format.
+//! Tests of the rules of every format.
 
 use filrouge_engine::restore::{Block, Content, Mark, Plan, Say, Speaker};
 use filrouge_transcode::{Format, render};
@@ -22,14 +22,14 @@ fn an_empty_plan_becomes_an_empty_context() {
 
 #[test]
 fn a_step_without_content_yields_no_message() {
-    let nothing = Block::Say(Say {
+    let empty_step = Block::Say(Say {
         reasoning: vec![thinking(signed("s"), "t"), thinking(openai("rs_1"), "")],
         ..say(Speaker::Assistant, vec![])
     });
-    let blocks = vec![user("q"), nothing, calls(vec![]), user("r")];
+    let blocks = vec![user("q"), empty_step, calls(vec![]), user("r")];
     for format in Format::ALL.into_iter().filter(|f| *f != Format::Pairs) {
-        let (made, _, dropped) = reported(blocks.clone(), format);
-        assert!(!made.to_string().contains("assistant"), "{made}");
+        let (messages, _, dropped) = render_turn(blocks.clone(), format);
+        assert!(!messages.to_string().contains("assistant"), "{messages}");
         assert!(dropped.starts_with(&[
             (2, "reasoning_not_in_format"),
             (3, "reasoning_not_in_format"),
@@ -39,34 +39,34 @@ fn a_step_without_content_yields_no_message() {
 
 #[test]
 fn a_blank_text_is_reported() {
-    let (made, adapted, _) = reported(vec![user("\u{1f}")], Format::Anthropic);
-    assert_eq!(made[0]["content"][0]["text"], "[blank]");
+    let (messages, adapted, _) = render_turn(vec![user("\u{1f}")], Format::Anthropic);
+    assert_eq!(messages[0]["content"][0]["text"], "[blank]");
     assert_eq!(adapted, [(1, "blank_as_text")]);
 }
 
 #[test]
 fn a_summary_is_a_user_message_at_the_start() {
     let summary = say(Speaker::Assistant, vec![Content::Summary(token("so\nfar"))]);
-    let reported_text = "[Summary of the earlier conversation]\nso\nfar";
+    let expected = "[Summary of the earlier conversation]\nso\nfar";
     let plan = plan(
         Some(summary),
         vec![turn(1, vec![user("q"), assistant("a")])],
     );
-    let of = |format| rendered(&plan, format).0;
+    let in_format = |format| render_plan(&plan, format).0;
     assert_eq!(
-        of(Format::OpenaiChat)[0],
-        json!({"role": "user", "content": reported_text})
+        in_format(Format::OpenaiChat)[0],
+        json!({"role": "user", "content": expected})
     );
-    let part = json!([{"type": "input_text", "text": reported_text}]);
-    assert_eq!(of(Format::OpenaiResponses)[0]["content"], part);
-    let texts = json!([{"type": "text", "text": reported_text}, {"type": "text", "text": "q"}]);
+    let part = json!([{"type": "input_text", "text": expected}]);
+    assert_eq!(in_format(Format::OpenaiResponses)[0]["content"], part);
+    let texts = json!([{"type": "text", "text": expected}, {"type": "text", "text": "q"}]);
     assert_eq!(
-        of(Format::Anthropic)[0],
+        in_format(Format::Anthropic)[0],
         json!({"role": "user", "content": texts})
     );
-    let parts = json!([{"text": reported_text}, {"text": "q"}]);
+    let parts = json!([{"text": expected}, {"text": "q"}]);
     assert_eq!(
-        of(Format::Gemini)[0],
+        in_format(Format::Gemini)[0],
         json!({"role": "user", "parts": parts})
     );
 }
@@ -83,8 +83,8 @@ fn marks_are_assistant_text() {
         marked.seq = None;
         let blocks = vec![user("q"), Block::Say(marked)];
         for format in Format::ALL.into_iter().filter(|f| *f != Format::Pairs) {
-            let (made, adapted, dropped) = reported(blocks.clone(), format);
-            assert!(made[1].to_string().contains(mark.text()), "{made}");
+            let (messages, adapted, dropped) = render_turn(blocks.clone(), format);
+            assert!(messages[1].to_string().contains(mark.text()), "{messages}");
             assert!(adapted.is_empty() && dropped.is_empty());
         }
     }
@@ -93,29 +93,33 @@ fn marks_are_assistant_text() {
 #[test]
 fn pairs_contain_only_questions_with_answers() {
     let summary = say(Speaker::User, vec![Content::Summary(token("s"))]);
-    let said = vec![
+    let blocks = vec![
         thought(vec![thinking(None, "t")], "a"),
         calls(vec![call("c", "f", vec![])]),
     ];
-    let turns = vec![paired(1, "q\n", "a\"é"), turn(2, said), paired(3, "r", "b")];
-    let (made, report) = rendered(&plan(Some(summary), turns), Format::Pairs);
+    let turns = vec![
+        paired(1, "q\n", "a\"é"),
+        turn(2, blocks),
+        paired(3, "r", "b"),
+    ];
+    let (messages, report) = render_plan(&plan(Some(summary), turns), Format::Pairs);
     assert_eq!(
-        made,
+        messages,
         json!([
             {"turn_id": turn(1, vec![]).turn_id.to_string(), "question": "q\n", "answer": "a\"é"},
             {"turn_id": turn(3, vec![]).turn_id.to_string(), "question": "r", "answer": "b"},
         ])
     );
     let dropped: Vec<_> = report.dropped.iter().map(|d| (d.seq, d.reason)).collect();
-    let not = "not_in_format";
+    let not_in_format = "not_in_format";
     assert_eq!(
         dropped,
         [
-            (1, not),
+            (1, not_in_format),
             (2, "reasoning_not_in_format"),
-            (3, not),
-            (4, not),
-            (5, not)
+            (3, not_in_format),
+            (4, not_in_format),
+            (5, not_in_format)
         ]
     );
 }

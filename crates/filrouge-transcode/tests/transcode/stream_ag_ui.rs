@@ -1,4 +1,4 @@
-//! Streams of AG-UI.
+//! Tests of streams of AG-UI.
 
 use filrouge_transcode::StreamFormat;
 

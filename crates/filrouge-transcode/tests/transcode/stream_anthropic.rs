@@ -1,4 +1,4 @@
-//! Streams of Anthropic's Messages.
+//! Tests of streams of Anthropic's Messages.
 
 use filrouge_transcode::{Format, StreamFormat};
 
@@ -44,27 +44,27 @@ fn any_events_and_bytes_are_decoded_safely() {
 const START: &str = r#"{"type":"message_start","message":{"id":"m","type":"message","role":"assistant","content":[],"model":"claude","usage":{"input_tokens":1}}}"#;
 const STOP: &str = r#"{"type":"message_stop"}"#;
 
-fn record(events: &[&str]) -> String {
+fn record_of(events: &[&str]) -> String {
     let text: String = events.iter().map(|e| format!("data: {e}\n\n")).collect();
-    streams::recorded(FORMAT, [text.as_bytes()])
+    streams::stream_record(FORMAT, [text.as_bytes()])
 }
 
 #[test]
 fn streamed_input_overrides_the_blocks_initial_input() {
-    let reported = record(&[
+    let recorded = record_of(&[
         START,
         r#"{"type":"content_block_start","index":0,"content_block":{"type":"tool_use","id":"c","name":"n","input":{"q":"old"}}}"#,
         r#"{"type":"content_block_delta","index":0,"delta":{"type":"input_json_delta","partial_json":"{\"q\":1}"}}"#,
         STOP,
     ]);
-    assert!(reported.starts_with("continues\n"), "{reported}");
-    assert!(reported.contains(r#""args":{"q":1}"#), "{reported}");
+    assert!(recorded.starts_with("continues\n"), "{recorded}");
+    assert!(recorded.contains(r#""args":{"q":1}"#), "{recorded}");
 }
 
 #[test]
 fn values_nested_too_deep_are_kept_as_text() {
     let deep = format!("{}{}", "[".repeat(300), "]".repeat(300));
-    let reported = record(&[
+    let recorded = record_of(&[
         START,
         &format!(
             r#"{{"type":"content_block_start","index":0,"content_block":{{"type":"text","text":"t","citations":[{deep}]}}}}"#
@@ -76,44 +76,44 @@ fn values_nested_too_deep_are_kept_as_text() {
         STOP,
     ]);
     assert!(
-        reported.contains(&format!(r#"{{"start":0,"end":1,"citation":"{deep}"}}"#)),
-        "{reported}"
+        recorded.contains(&format!(r#"{{"start":0,"end":1,"citation":"{deep}"}}"#)),
+        "{recorded}"
     );
     assert!(
-        reported.contains(&format!(r#""ok":true,"content":"{deep}""#)),
-        "{reported}"
+        recorded.contains(&format!(r#""ok":true,"content":"{deep}""#)),
+        "{recorded}"
     );
 }
 
 #[test]
-fn the_last_event_ends_only_a_begun_message() {
-    let reported = record(&[STOP]);
+fn the_last_event_ends_a_message_only_after_its_start() {
+    let recorded = record_of(&[STOP]);
     assert!(
-        reported.starts_with("failed stream_truncated stream true"),
-        "{reported}"
+        recorded.starts_with("failed stream_truncated stream true"),
+        "{recorded}"
     );
-    let reported = record(&[START, STOP]);
-    assert!(reported.starts_with("answered\n"), "{reported}");
+    let recorded = record_of(&[START, STOP]);
+    assert!(recorded.starts_with("answered\n"), "{recorded}");
 }
 
 #[test]
 fn a_reused_index_ends_the_earlier_block() {
-    let text = |index: u32, text: &str| {
+    let call = |index: u32, text: &str| {
         format!(
             r#"{{"type":"content_block_start","index":{index},"content_block":{{"type":"tool_use","id":"{text}","name":"n","input":{{"k":"{text}"}}}}}}"#
         )
     };
-    let reported = record(&[START, &text(0, "a"), &text(0, "b"), STOP]);
+    let recorded = record_of(&[START, &call(0, "a"), &call(0, "b"), STOP]);
     for args in [r#""args":{"k":"a"}"#, r#""args":{"k":"b"}"#] {
-        assert!(reported.contains(args), "{reported}");
+        assert!(recorded.contains(args), "{recorded}");
     }
 }
 
 #[test]
-fn reasoning_and_calls_are_sent_back_unchanged() {
+fn reasoning_and_calls_are_restored_unchanged() {
     let streams = streams::streams(FORMAT);
     let stream = streams.iter().find(|s| s.name == "thinking_and_calls");
-    let messages = streams::restored(stream.unwrap(), FORMAT, Format::Anthropic);
+    let messages = streams::restore_stream(stream.unwrap(), FORMAT, Format::Anthropic);
     let content = serde_json::json!([
         {
             "type": "thinking",

@@ -1,4 +1,4 @@
-//! Streams of Gemini, as events and as an array, and complete responses.
+//! Tests of streams of Gemini, as events and as an array, and of complete responses.
 
 use filrouge_transcode::StreamFormat;
 

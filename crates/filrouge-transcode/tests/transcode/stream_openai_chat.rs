@@ -1,4 +1,4 @@
-//! Streams of Chat Completions, from OpenAI and from compatible servers.
+//! Tests of streams of Chat Completions, from OpenAI and from compatible servers.
 
 use filrouge_transcode::StreamFormat;
 
@@ -42,9 +42,9 @@ fn any_events_and_bytes_are_decoded_safely() {
     streams::check_random_events(FORMAT);
 }
 
-fn record(events: &[&str]) -> String {
+fn record_of(events: &[&str]) -> String {
     let text: String = events.iter().map(|e| format!("data: {e}\n\n")).collect();
-    streams::recorded(FORMAT, [text.as_bytes()])
+    streams::stream_record(FORMAT, [text.as_bytes()])
 }
 
 fn call(index: u32, id: &str, args: &str) -> String {
@@ -54,32 +54,32 @@ fn call(index: u32, id: &str, args: &str) -> String {
 }
 
 #[test]
-fn the_last_event_ends_only_a_begun_response() {
-    let reported = record(&["[DONE]"]);
+fn the_last_event_ends_a_response_only_after_its_start() {
+    let recorded = record_of(&["[DONE]"]);
     assert!(
-        reported.starts_with("failed stream_truncated stream true"),
-        "{reported}"
+        recorded.starts_with("failed stream_truncated stream true"),
+        "{recorded}"
     );
-    let reported = record(&[
+    let recorded = record_of(&[
         r#"{"usage":{"prompt_tokens":1}}"#,
         r#"{"choices":[]}"#,
         "[DONE]",
     ]);
-    assert!(reported.starts_with("answered\n"), "{reported}");
+    assert!(recorded.starts_with("answered\n"), "{recorded}");
 }
 
 #[test]
 fn text_after_complete_arguments_is_kept_and_counted() {
     let late =
         r#"{"choices":[{"delta":{"tool_calls":[{"index":0,"function":{"arguments":"late"}}]}}]}"#;
-    let reported = record(&[&call(0, "a", "{}"), &call(1, "b", "{}"), late, "[DONE]"]);
+    let recorded = record_of(&[&call(0, "a", "{}"), &call(1, "b", "{}"), late, "[DONE]"]);
     assert!(
-        reported.starts_with("continues\nevents (4, 1)\n"),
-        "{reported}"
+        recorded.starts_with("continues\nevents (4, 1)\n"),
+        "{recorded}"
     );
     assert!(
-        reported.contains(r#"\"late\""#) || reported.contains(r#""late""#),
-        "{reported}"
+        recorded.contains(r#"\"late\""#) || recorded.contains(r#""late""#),
+        "{recorded}"
     );
 }
 
@@ -87,19 +87,19 @@ fn text_after_complete_arguments_is_kept_and_counted() {
 fn an_incomplete_call_is_not_released() {
     let more =
         r#"{"choices":[{"delta":{"tool_calls":[{"index":0,"function":{"arguments":"1}"}}]}}]}"#;
-    let reported = record(&[
+    let recorded = record_of(&[
         &call(0, "a", r#"{\"k\":"#),
         &call(1, "b", "{}"),
         more,
         "[DONE]",
     ]);
     assert!(
-        reported.starts_with("continues\nevents (4, 0)\n"),
-        "{reported}"
+        recorded.starts_with("continues\nevents (4, 0)\n"),
+        "{recorded}"
     );
     assert!(
-        reported.contains(r#""call_id":"a","name":"n","args":{"k":1}"#),
-        "{reported}"
+        recorded.contains(r#""call_id":"a","name":"n","args":{"k":1}"#),
+        "{recorded}"
     );
 }
 
@@ -107,11 +107,11 @@ fn an_incomplete_call_is_not_released() {
 fn a_choice_that_never_finished_leaves_the_response_unfinished() {
     let first = r#"{"choices":[{"index":0,"delta":{"content":"a"},"finish_reason":"stop"}]}"#;
     let second = r#"{"choices":[{"index":1,"delta":{"content":"b"}}]}"#;
-    assert!(record(&[first]).starts_with("answered\n"));
-    let reported = record(&[first, second]);
+    assert!(record_of(&[first]).starts_with("answered\n"));
+    let recorded = record_of(&[first, second]);
     assert!(
-        reported.starts_with("failed stream_truncated"),
-        "{reported}"
+        recorded.starts_with("failed stream_truncated"),
+        "{recorded}"
     );
 }
 
@@ -119,7 +119,7 @@ fn a_choice_that_never_finished_leaves_the_response_unfinished() {
 fn aborted_and_filtered_responses_are_not_continued() {
     let end = |reason: &str| {
         let finish = format!(r#"{{"choices":[{{"delta":{{}},"finish_reason":"{reason}"}}]}}"#);
-        record(&[&call(0, "a", "{}"), &finish, "[DONE]"])
+        record_of(&[&call(0, "a", "{}"), &finish, "[DONE]"])
     };
     for (reason, ended) in [
         ("abort", "cancelled"),
@@ -128,8 +128,8 @@ fn aborted_and_filtered_responses_are_not_continued() {
         ("length", "continues"),
         ("error", "failed error provider true"),
     ] {
-        let reported = end(reason);
-        assert!(reported.starts_with(ended), "{reason}: {reported}");
+        let recorded = end(reason);
+        assert!(recorded.starts_with(ended), "{reason}: {recorded}");
     }
 }
 
@@ -139,10 +139,10 @@ fn values_nested_too_deep_are_kept_as_text() {
     let chunk = format!(
         r#"{{"choices":[{{"delta":{{"content":"t","annotations":[{deep}]}}}}],"usage":{{"x":{deep}}}}}"#
     );
-    let reported = record(&[&chunk, "[DONE]"]);
+    let recorded = record_of(&[&chunk, "[DONE]"]);
     assert!(
-        reported.contains(&format!(r#""citations":["{deep}"]"#)),
-        "{reported}"
+        recorded.contains(&format!(r#""citations":["{deep}"]"#)),
+        "{recorded}"
     );
-    assert!(!reported.contains("\"x\":"), "{reported}");
+    assert!(!recorded.contains("\"x\":"), "{recorded}");
 }

@@ -1,4 +1,4 @@
-//! Streams of OpenAI's Responses, and complete responses.
+//! Tests of streams of OpenAI's Responses, and of complete responses.
 
 use filrouge_transcode::StreamFormat;
 

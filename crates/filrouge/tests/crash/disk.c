@@ -1,26 +1,26 @@
 /*
  * A disk with configurable faults.
  *
- * Preloaded into a program (LD_PRELOAD), this library intercepts its calls on the files below one directory. It
- * can record all changes of these files, so that a test can rebuild the content of a disk after a power cut; it can kill
- * the program between two calls; it can fake or refuse flushes, or report a full disk.
+ * Preloaded into a program (LD_PRELOAD), this library intercepts the program's calls on files below one directory. It
+ * can record all changes of these files, so that a test can rebuild the content of a disk after a power cut. It can
+ * kill the program at a given call, fake or fail flushes, and report a full disk.
  *
- *   DISK_ROOT=dir           the directory watched (absolute, no symbolic links); without it the library has no effect
+ *   DISK_ROOT=dir           the watched directory (absolute, no symbolic links); if unset, the library has no effect
  *   DISK_RECORD=file        appends a record of every change and flush to this file (see `struct record`)
- *   DISK_LIE=1              flushes report success, do nothing, and are not recorded
- *   DISK_KILL_AT=n          SIGKILL at the n-th point; every changing call has two: before it (odd n), and in the
- *                           middle of it (even n), where a write has stored the first half of its bytes and any other
- *                           call is complete
+ *   DISK_FAKE_SYNC=1        flushes report success, do nothing, and are not recorded
+ *   DISK_KILL_AT=n          SIGKILL at the n-th point. Every changing call has two points: before it (odd n), and in
+ *                           the middle of it (even n). In the middle, a write has stored the first half of its bytes,
+ *                           and any other call is complete.
  *   DISK_FAIL_SYNC_AT=n     the n-th flush and all later ones fail with EIO
- *   DISK_FAIL_SYNC_COUNT=k  only k of them fail, later ones succeed
- *   DISK_SYNC_ONLY=text     faked and failing flushes affect only files with this text in their path
- *   DISK_ENOSPC_AT=bytes    writes beyond this many bytes fail with ENOSPC
+ *   DISK_FAIL_SYNC_COUNT=k  only k flushes fail; later ones succeed
+ *   DISK_SYNC_ONLY=text     only flushes of files with this text in their path are faked or fail
+ *   DISK_ENOSPC_AT=bytes    the disk has space for this many bytes; further writes fail with ENOSPC
  *   DISK_ENOSPC_OFF=file    the disk has space again once this file exists
  *   DISK_ARM=file           points, flushes and bytes are counted only while this file exists
  *
- * SQLite's -shm files are ignored: they are shared memory, which a power cut erases. System calls are made directly, so
- * the wrappers never call themselves. Not intercepted: writes through a memory map, io_uring, and programs that make
- * system calls without the C library. A test compares the record with the real files, so that such a write is noticed.
+ * SQLite's -shm files are ignored: they are shared memory, which a power cut erases. The wrappers make system calls
+ * directly, so they never call themselves. Not intercepted are writes through a memory map, io_uring, and system calls
+ * without the C library. A test compares the record with the real files, so that such a write is noticed.
  */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -41,7 +41,7 @@
 
 _Static_assert(sizeof(long) == 8, "file offsets are passed in one register");
 
-/* In the file, each record is followed by `name_len` bytes of name (a NUL separates the two names of a rename), then the data. */
+/* In the file, each record is followed by `name_len` bytes of names (a NUL separates two), then the data. */
 struct record {
     uint64_t op;       /* C create, W write, T set size, R rename, L link, U unlink, B/S/F flush begun/done/failed */
     uint64_t file;     /* inode number; 0 for the flush of a directory, which has a name instead */
@@ -50,21 +50,21 @@ struct record {
     uint64_t data_len;
 };
 
-enum { FDS = 1 << 16, UNKNOWN = 0, FOREIGN = 1 }; /* any other value in `files` is the inode number of a watched file */
-static _Atomic uint64_t files[FDS];
+enum { FDS = 1 << 16, UNKNOWN = 0, FOREIGN = 1 }; /* other values in `files`: the inode number of a watched file */
+static _Atomic uint64_t files[FDS]; /* by file descriptor */
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* one order for changes and their records */
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 static char root[PATH_MAX];
 static size_t root_len;
-static int log_fd = -1, lying;
+static int log_fd = -1, fake_sync;
 static uint64_t kill_at, fail_sync_at, fail_sync_count, enospc_at;
 static const char *sync_only, *enospc_off, *arm;
 static uint64_t points, flushes, bytes, tickets; /* counters, under `lock` */
 
-static uint64_t number(const char *name, uint64_t otherwise) {
+static uint64_t number(const char *name, uint64_t fallback) {
     const char *text = getenv(name);
-    return text ? strtoull(text, NULL, 10) : otherwise;
+    return text ? strtoull(text, NULL, 10) : fallback;
 }
 
 static void set_up(void) {
@@ -72,7 +72,7 @@ static void set_up(void) {
     const char *log = getenv("DISK_RECORD");
     if (!dir || strlen(dir) >= sizeof root) return;
     strcpy(root, dir);
-    lying = getenv("DISK_LIE") != NULL;
+    fake_sync = getenv("DISK_FAKE_SYNC") != NULL;
     kill_at = number("DISK_KILL_AT", 0);
     fail_sync_at = number("DISK_FAIL_SYNC_AT", 0);
     fail_sync_count = number("DISK_FAIL_SYNC_COUNT", UINT64_MAX);
@@ -96,19 +96,20 @@ static void die(void) {
 
 static int exists(const char *path) { return syscall(SYS_faccessat, AT_FDCWD, path, F_OK) == 0; }
 
-static int counting(void) {
-    int error = errno, now = !arm || exists(arm);
+/* Returns whether points, flushes and bytes are counted now. */
+static int armed(void) {
+    int error = errno, result = !arm || exists(arm);
     errno = error;
-    return now;
+    return result;
 }
 
-static int ours(const char *path) {
+/* Returns whether a path is below the watched directory, and not SQLite's shared memory. */
+static int is_watched(const char *path) {
     size_t len = strlen(path);
     if (strncmp(path, root, root_len) != 0 || (path[root_len] != '/' && path[root_len] != 0)) return 0;
     return len < 4 || strcmp(path + len - 4, "-shm") != 0;
 }
 
-/* The path of a descriptor. */
 static int path_of(int fd, char out[PATH_MAX]) {
     char link[40];
     snprintf(link, sizeof link, "/proc/self/fd/%d", fd);
@@ -118,7 +119,7 @@ static int path_of(int fd, char out[PATH_MAX]) {
     return 1;
 }
 
-/* The full path of a name that may not exist yet; its directory must. */
+/* Finds the full path of a name that may not exist yet; its directory must exist. */
 static int path_at(int dir, const char *name, char out[PATH_MAX]) {
     char parent[PATH_MAX], given[PATH_MAX];
     if (name[0] == '/' || dir == AT_FDCWD) {
@@ -134,7 +135,7 @@ static int path_at(int dir, const char *name, char out[PATH_MAX]) {
     return snprintf(out, PATH_MAX, "%s/%s", parent[1] ? parent : "", base) < PATH_MAX;
 }
 
-/* The watched file of a descriptor, or FOREIGN. */
+/* Returns the watched file of a descriptor, or FOREIGN. */
 static uint64_t file_of(int fd) {
     if (!watching() || fd < 0 || fd >= FDS) return FOREIGN;
     uint64_t known = atomic_load(&files[fd]);
@@ -143,7 +144,7 @@ static uint64_t file_of(int fd) {
     char path[PATH_MAX];
     struct stat st;
     known = FOREIGN;
-    if (fstat(fd, &st) == 0 && S_ISREG(st.st_mode) && path_of(fd, path) && ours(path)) known = st.st_ino;
+    if (fstat(fd, &st) == 0 && S_ISREG(st.st_mode) && path_of(fd, path) && is_watched(path)) known = st.st_ino;
     atomic_store(&files[fd], known);
     errno = error;
     return known;
@@ -153,86 +154,87 @@ static void forget(int fd) {
     if (fd >= 0 && fd < FDS) atomic_store(&files[fd], UNKNOWN);
 }
 
-static void note(char op, uint64_t file, uint64_t at, const char *name, size_t name_len, const void *data, size_t len) {
+static void append(char op, uint64_t file, uint64_t at, const char *name, size_t name_len, const void *data, size_t n) {
     if (log_fd < 0) return;
-    struct record head = {(uint64_t)op, file, at, name_len, len};
-    struct iovec parts[3] = {{&head, sizeof head}, {(void *)name, name_len}, {(void *)data, len}};
+    struct record head = {(uint64_t)op, file, at, name_len, n};
+    struct iovec parts[3] = {{&head, sizeof head}, {(void *)name, name_len}, {(void *)data, n}};
     int error = errno;
-    if (syscall(SYS_writev, log_fd, parts, 3) != (long)(sizeof head + name_len + len)) abort();
+    if (syscall(SYS_writev, log_fd, parts, 3) != (long)(sizeof head + name_len + n)) abort();
     errno = error;
 }
 
 /* Counts a changing call, under `lock`; returns whether the program must die in the middle of it. */
-static int point(void) {
-    if (!counting()) return 0;
+static int count_point(void) {
+    if (!armed()) return 0;
     points += 2;
     if (kill_at && points - 1 == kill_at) die();
     return kill_at && points == kill_at;
 }
 
 /* Returns how many of `len` bytes fit on the disk; called under `lock`. */
-static size_t room(size_t len) {
-    if (enospc_at == UINT64_MAX || !counting() || bytes + len <= enospc_at) return len;
+static size_t available(size_t len) {
+    if (enospc_at == UINT64_MAX || !armed() || bytes + len <= enospc_at) return len;
     if (enospc_off && exists(enospc_off)) return len;
     return bytes < enospc_at ? enospc_at - bytes : 0;
 }
 
-/* The offset of a write that names none. */
-static uint64_t position(int fd) {
+/* Returns the offset of a write without an explicit one. */
+static uint64_t write_offset(int fd) {
     struct stat st;
     if ((fcntl(fd, F_GETFL) & O_APPEND) && fstat(fd, &st) == 0) return st.st_size;
     return lseek(fd, 0, SEEK_CUR);
 }
 
-static ssize_t put(int fd, uint64_t file, const void *data, size_t len, off_t at) {
+/* Writes at an offset, or without an explicit one if `at` is negative. */
+static ssize_t record_write(int fd, uint64_t file, const void *data, size_t len, off_t at) {
     pthread_mutex_lock(&lock);
-    int last = point();
-    size_t fits = room(len);
+    int must_die = count_point();
+    size_t fits = available(len);
     ssize_t done = -1;
     if (fits == 0 && len > 0) {
         errno = ENOSPC;
     } else {
-        uint64_t where = at < 0 ? position(fd) : (uint64_t)at;
-        size_t some = last ? fits / 2 : fits;
+        uint64_t where = at < 0 ? write_offset(fd) : (uint64_t)at;
+        size_t some = must_die ? fits / 2 : fits;
         done = at < 0 ? syscall(SYS_write, fd, data, some) : syscall(SYS_pwrite64, fd, data, some, at);
         if (done > 0) {
-            if (counting()) bytes += done;
-            note('W', file, where, NULL, 0, data, done);
+            if (armed()) bytes += done;
+            append('W', file, where, NULL, 0, data, done);
         }
     }
-    if (last) die();
+    if (must_die) die();
     pthread_mutex_unlock(&lock);
     return done;
 }
 
 ssize_t write(int fd, const void *data, size_t len) {
     uint64_t file = file_of(fd);
-    return file == FOREIGN ? syscall(SYS_write, fd, data, len) : put(fd, file, data, len, -1);
+    return file == FOREIGN ? syscall(SYS_write, fd, data, len) : record_write(fd, file, data, len, -1);
 }
 
 ssize_t pwrite(int fd, const void *data, size_t len, off_t at) {
     uint64_t file = file_of(fd);
-    return file == FOREIGN ? syscall(SYS_pwrite64, fd, data, len, at) : put(fd, file, data, len, at);
+    return file == FOREIGN ? syscall(SYS_pwrite64, fd, data, len, at) : record_write(fd, file, data, len, at);
 }
 
-/* A gathering write may store less than requested; this one stores only its first piece that is not empty. */
-static ssize_t put_first(int fd, uint64_t file, const struct iovec *parts, int count, off_t at) {
+/* A gathering write may store less than requested; this one stores only the first piece that is not empty. */
+static ssize_t write_first(int fd, uint64_t file, const struct iovec *parts, int count, off_t at) {
     for (int i = 0; i < count; i++)
-        if (parts[i].iov_len) return put(fd, file, parts[i].iov_base, parts[i].iov_len, at);
+        if (parts[i].iov_len) return record_write(fd, file, parts[i].iov_base, parts[i].iov_len, at);
     return 0;
 }
 
 ssize_t writev(int fd, const struct iovec *parts, int count) {
     uint64_t file = file_of(fd);
-    return file == FOREIGN ? syscall(SYS_writev, fd, parts, count) : put_first(fd, file, parts, count, -1);
+    return file == FOREIGN ? syscall(SYS_writev, fd, parts, count) : write_first(fd, file, parts, count, -1);
 }
 
 ssize_t pwritev(int fd, const struct iovec *parts, int count, off_t at) {
     uint64_t file = file_of(fd);
-    return file == FOREIGN ? syscall(SYS_pwritev, fd, parts, count, at, 0) : put_first(fd, file, parts, count, at);
+    return file == FOREIGN ? syscall(SYS_pwritev, fd, parts, count, at, 0) : write_first(fd, file, parts, count, at);
 }
 
-/* Kernel-side copies are declined, so that callers fall back to reading and writing. */
+/* Copies within the kernel are refused, so that callers fall back to reads and writes. */
 ssize_t copy_file_range(int in, off_t *in_at, int out, off_t *out_at, size_t len, unsigned flags) {
     if (file_of(out) == FOREIGN) return syscall(SYS_copy_file_range, in, in_at, out, out_at, len, flags);
     errno = EXDEV;
@@ -251,12 +253,12 @@ static long resize(int fd, long nr, long a, long b, long c) {
     struct stat before, after;
     if (file == FOREIGN) return syscall(nr, fd, a, b, c);
     pthread_mutex_lock(&lock);
-    int last = point();
+    int must_die = count_point();
     fstat(fd, &before);
     long result = syscall(nr, fd, a, b, c);
     if (result == 0 && fstat(fd, &after) == 0 && after.st_size != before.st_size)
-        note('T', file, after.st_size, NULL, 0, NULL, 0);
-    if (last) die();
+        append('T', file, after.st_size, NULL, 0, NULL, 0);
+    if (must_die) die();
     pthread_mutex_unlock(&lock);
     return result;
 }
@@ -273,23 +275,23 @@ int posix_fallocate(int fd, off_t at, off_t len) {
 static int flush(int fd, long nr) {
     char path[PATH_MAX];
     struct stat st;
-    if (!watching() || fstat(fd, &st) != 0 || !path_of(fd, path) || !ours(path)) return syscall(nr, fd);
+    if (!watching() || fstat(fd, &st) != 0 || !path_of(fd, path) || !is_watched(path)) return syscall(nr, fd);
     int directory = S_ISDIR(st.st_mode);
     uint64_t file = directory ? 0 : st.st_ino;
     size_t name_len = directory ? strlen(path) : 0;
     pthread_mutex_lock(&lock);
-    int last = point(), meant = !sync_only || strstr(path + root_len, sync_only);
-    if (meant && counting()) flushes++;
-    int failing = meant && fail_sync_at && flushes >= fail_sync_at && flushes - fail_sync_at < fail_sync_count;
-    int lie = meant && lying;
+    int must_die = count_point(), affected = !sync_only || strstr(path + root_len, sync_only);
+    if (affected && armed()) flushes++;
+    int failing = affected && fail_sync_at && flushes >= fail_sync_at && flushes - fail_sync_at < fail_sync_count;
+    int fake = affected && fake_sync;
     uint64_t ticket = ++tickets;
-    if (!lie) note('B', file, ticket, path, name_len, NULL, 0);
+    if (!fake) append('B', file, ticket, path, name_len, NULL, 0);
     pthread_mutex_unlock(&lock);
-    int result = lie ? 0 : failing ? -1 : syscall(nr, fd);
+    int result = fake ? 0 : failing ? -1 : syscall(nr, fd);
     if (failing) errno = EIO;
     pthread_mutex_lock(&lock);
-    if (!lie) note(result == 0 ? 'S' : 'F', file, ticket, path, name_len, NULL, 0);
-    if (last) die();
+    if (!fake) append(result == 0 ? 'S' : 'F', file, ticket, path, name_len, NULL, 0);
+    if (must_die) die();
     pthread_mutex_unlock(&lock);
     return result;
 }
@@ -300,22 +302,22 @@ int fdatasync(int fd) { return flush(fd, SYS_fdatasync); }
 static int open_file(int dir, const char *name, int flags, mode_t mode) {
     char path[PATH_MAX];
     struct stat before, after;
-    int changing = (flags & (O_CREAT | O_TRUNC)) && watching() && path_at(dir, name, path) && ours(path);
+    int changing = (flags & (O_CREAT | O_TRUNC)) && watching() && path_at(dir, name, path) && is_watched(path);
     if (!changing) {
         int fd = syscall(SYS_openat, dir, name, flags, mode);
         forget(fd);
         return fd;
     }
     pthread_mutex_lock(&lock);
-    int there = stat(path, &before) == 0;
-    int last = !there || ((flags & O_TRUNC) && before.st_size) ? point() : 0;
+    int existed = stat(path, &before) == 0;
+    int must_die = !existed || ((flags & O_TRUNC) && before.st_size) ? count_point() : 0;
     int fd = syscall(SYS_openat, dir, name, flags, mode);
     forget(fd);
     if (fd >= 0 && fstat(fd, &after) == 0) {
-        if (!there) note('C', after.st_ino, 0, path, strlen(path), NULL, 0);
-        else if (after.st_size != before.st_size) note('T', after.st_ino, after.st_size, NULL, 0, NULL, 0);
+        if (!existed) append('C', after.st_ino, 0, path, strlen(path), NULL, 0);
+        else if (after.st_size != before.st_size) append('T', after.st_ino, after.st_size, NULL, 0, NULL, 0);
     }
-    if (last) die();
+    if (must_die) die();
     pthread_mutex_unlock(&lock);
     return fd;
 }
@@ -351,20 +353,20 @@ int dup2(int from, int to) {
 static long change_name(char op, int old_dir, const char *old, int new_dir, const char *new, long nr, long flags) {
     char names[2 * PATH_MAX], to[PATH_MAX];
     struct stat st;
-    int seen = watching() && path_at(old_dir, old, names) && ours(names) && lstat(names, &st) == 0;
-    if (seen && new) seen = path_at(new_dir, new, to);
+    int watched = watching() && path_at(old_dir, old, names) && is_watched(names) && lstat(names, &st) == 0;
+    if (watched && new) watched = path_at(new_dir, new, to);
     pthread_mutex_lock(&lock);
-    int last = seen ? point() : 0;
+    int must_die = watched ? count_point() : 0;
     long result = new ? syscall(nr, old_dir, old, new_dir, new, flags) : syscall(nr, old_dir, old, flags);
-    if (seen && result == 0) {
+    if (watched && result == 0) {
         size_t len = strlen(names);
         if (new) {
             strcpy(names + len + 1, to);
             len += 1 + strlen(to);
         }
-        note(op, st.st_ino, 0, names, len, NULL, 0);
+        append(op, st.st_ino, 0, names, len, NULL, 0);
     }
-    if (last) die();
+    if (must_die) die();
     pthread_mutex_unlock(&lock);
     return result;
 }
@@ -385,13 +387,13 @@ int unlinkat(int dir, const char *name, int flags) {
 int unlink(const char *name) { return unlinkat(AT_FDCWD, name, 0); }
 
 /* The same calls under their large-file names. */
-#define SAME(name) __attribute__((alias(#name)))
-int open64(const char *, int, ...) SAME(open);
-int openat64(int, const char *, int, ...) SAME(openat);
-int creat64(const char *, mode_t) SAME(creat);
-ssize_t pwrite64(int, const void *, size_t, off_t) SAME(pwrite);
-ssize_t pwritev64(int, const struct iovec *, int, off_t) SAME(pwritev);
-int ftruncate64(int, off_t) SAME(ftruncate);
-int fallocate64(int, int, off_t, off_t) SAME(fallocate);
-int posix_fallocate64(int, off_t, off_t) SAME(posix_fallocate);
-ssize_t sendfile64(int, int, off_t *, size_t) SAME(sendfile);
+#define ALIAS_OF(name) __attribute__((alias(#name)))
+int open64(const char *, int, ...) ALIAS_OF(open);
+int openat64(int, const char *, int, ...) ALIAS_OF(openat);
+int creat64(const char *, mode_t) ALIAS_OF(creat);
+ssize_t pwrite64(int, const void *, size_t, off_t) ALIAS_OF(pwrite);
+ssize_t pwritev64(int, const struct iovec *, int, off_t) ALIAS_OF(pwritev);
+int ftruncate64(int, off_t) ALIAS_OF(ftruncate);
+int fallocate64(int, int, off_t, off_t) ALIAS_OF(fallocate);
+int posix_fallocate64(int, off_t, off_t) ALIAS_OF(posix_fallocate);
+ssize_t sendfile64(int, int, off_t *, size_t) ALIAS_OF(sendfile);

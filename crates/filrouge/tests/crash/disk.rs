@@ -7,38 +7,38 @@ use std::sync::OnceLock;
 
 use tempfile::TempDir;
 
-/// Faults of a server's disk; none by default.
+/// The faults of a server's disk; none by default. `disk.c` describes the variables that configure them.
 #[derive(Debug, Default, Clone)]
 pub(crate) struct Faults {
-    /// SIGKILL at this point.
+    /// The point at which the server is killed (SIGKILL).
     pub(crate) kill_at: Option<u64>,
-    /// Record all changes and flushes here.
+    /// The file in which all changes and flushes are recorded.
     pub(crate) record: Option<PathBuf>,
-    /// Flushes succeed without doing anything.
-    pub(crate) lie: bool,
-    /// Flushes fail from this one on.
+    /// Whether flushes report success without doing anything.
+    pub(crate) fake_sync: bool,
+    /// The number of the first flush that fails.
     pub(crate) fail_sync_at: Option<u64>,
-    /// This many flushes fail; `None`: all later ones.
+    /// How many flushes fail; `None` for all later ones.
     pub(crate) fail_sync_count: Option<u64>,
-    /// Only files whose path contains this have faulty flushes.
+    /// Only flushes of files with this text in their path are faked or fail.
     pub(crate) sync_only: Option<&'static str>,
     /// The disk has space for this many bytes.
     pub(crate) enospc_at: Option<u64>,
     /// The disk has space again once this file exists.
     pub(crate) enospc_off: Option<PathBuf>,
-    /// Points, flushes and bytes are counted only once this file exists.
+    /// Points, flushes and bytes are counted only while this file exists.
     pub(crate) arm: Option<PathBuf>,
 }
 
 impl Faults {
-    /// The environment that causes the faults below `root`; empty without faults.
+    /// Returns the environment that causes these faults below `root`; empty without faults.
     pub(crate) fn environment(&self, root: &Path) -> Vec<(&'static str, OsString)> {
         let number = |n: Option<u64>| n.map(|n| n.to_string().into());
         let path = |p: &Option<PathBuf>| p.clone().map(PathBuf::into_os_string);
-        let mut set: Vec<(&'static str, OsString)> = [
+        let mut variables: Vec<(&'static str, OsString)> = [
             ("DISK_KILL_AT", number(self.kill_at)),
             ("DISK_RECORD", path(&self.record)),
-            ("DISK_LIE", self.lie.then(|| "1".into())),
+            ("DISK_FAKE_SYNC", self.fake_sync.then(|| "1".into())),
             ("DISK_FAIL_SYNC_AT", number(self.fail_sync_at)),
             ("DISK_FAIL_SYNC_COUNT", number(self.fail_sync_count)),
             ("DISK_SYNC_ONLY", self.sync_only.map(OsString::from)),
@@ -49,15 +49,15 @@ impl Faults {
         .into_iter()
         .filter_map(|(name, value)| Some((name, value?)))
         .collect();
-        if !set.is_empty() {
-            set.push(("DISK_ROOT", root.into()));
-            set.push(("LD_PRELOAD", library().into()));
+        if !variables.is_empty() {
+            variables.push(("DISK_ROOT", root.into()));
+            variables.push(("LD_PRELOAD", library().into()));
         }
-        set
+        variables
     }
 }
 
-/// The compiled `disk.c`, built once per process.
+/// Returns the path of the compiled `disk.c`, which is built once per process.
 fn library() -> &'static Path {
     static LIBRARY: OnceLock<(TempDir, PathBuf)> = OnceLock::new();
     let (_dir, library) = LIBRARY.get_or_init(|| {
@@ -71,10 +71,10 @@ fn library() -> &'static Path {
             .arg(&library)
             .arg(source())
             .output()
-            .expect("the C compiler, which SQLite's build needs too");
+            .expect("run cc, the C compiler");
         assert!(
             output.status.success(),
-            "disk.c: {}",
+            "disk.c does not compile: {}",
             String::from_utf8_lossy(&output.stderr)
         );
         (dir, library)
@@ -113,8 +113,13 @@ mod tests {
         shell.status().expect("run the shell").success()
     }
 
-    /// The content of a file of the image, or `None`.
-    fn image(dir: &TempDir, unsynced: Unsynced, seed: u64, name: &str) -> Option<Vec<u8>> {
+    /// Returns the content that a file has after a power cut, if the file exists.
+    fn content_after_cut(
+        dir: &TempDir,
+        unsynced: Unsynced,
+        seed: u64,
+        name: &str,
+    ) -> Option<Vec<u8>> {
         let root = dir
             .path()
             .canonicalize()
@@ -129,6 +134,7 @@ mod tests {
         image.files().get(&root.join(name)).map(|f| f.to_vec())
     }
 
+    /// Writes four sectors of zeros and flushes them, then writes four sectors of `x` without a flush.
     const TWO_WRITES: &str = "
         dd if=/dev/zero of=a bs=512 count=4 conv=fsync status=none
         tr '\\0' x < /dev/zero | dd of=a bs=512 count=4 seek=4 conv=notrunc iflag=fullblock status=none";
@@ -137,23 +143,26 @@ mod tests {
     fn only_flushed_writes_are_durable() {
         let dir = TempDir::new().expect("a temporary directory");
         assert!(run(&dir, TWO_WRITES, Faults::default()));
-        assert_eq!(image(&dir, Unsynced::Lost, 0, "a"), Some(vec![0; 2048]));
         assert_eq!(
-            image(&dir, Unsynced::Kept, 0, "a"),
+            content_after_cut(&dir, Unsynced::Lost, 0, "a"),
+            Some(vec![0; 2048])
+        );
+        assert_eq!(
+            content_after_cut(&dir, Unsynced::Kept, 0, "a"),
             Some([[0; 2048], [b'x'; 2048]].concat())
         );
         let torn: Vec<Vec<u8>> = (0..40)
-            .filter_map(|seed| image(&dir, Unsynced::Torn, seed, "a"))
+            .filter_map(|seed| content_after_cut(&dir, Unsynced::Torn, seed, "a"))
             .collect();
         assert_eq!(torn.len(), 40);
         assert!(
             torn.iter().all(|t| t[..2048].iter().all(|b| *b == 0)),
-            "flushed sectors are kept"
+            "a flushed sector was lost"
         );
         assert!(
             torn.iter()
                 .any(|t| t.contains(&b'x') && t[2048..].contains(&0)),
-            "a hole between sectors"
+            "no image has a hole between kept sectors"
         );
     }
 
@@ -165,22 +174,25 @@ mod tests {
             dd if=/dev/zero of=c bs=1 count=1 status=none";
         assert!(run(&dir, script, Faults::default()));
         assert!(
-            image(&dir, Unsynced::Lost, 0, "old").is_some()
-                && image(&dir, Unsynced::Lost, 0, "new").is_none()
+            content_after_cut(&dir, Unsynced::Lost, 0, "old").is_some()
+                && content_after_cut(&dir, Unsynced::Lost, 0, "new").is_none()
         );
         assert!(
-            image(&dir, Unsynced::Kept, 0, "old").is_none()
-                && image(&dir, Unsynced::Kept, 0, "new").is_some()
+            content_after_cut(&dir, Unsynced::Kept, 0, "old").is_none()
+                && content_after_cut(&dir, Unsynced::Kept, 0, "new").is_some()
         );
-        assert!(image(&dir, Unsynced::Lost, 0, "c").is_none());
+        assert!(content_after_cut(&dir, Unsynced::Lost, 0, "c").is_none());
         assert!(run(&dir, "sync .", Faults::default()));
-        assert_eq!(image(&dir, Unsynced::Lost, 0, "new"), Some(vec![0; 9]));
         assert_eq!(
-            image(&dir, Unsynced::Lost, 0, "c"),
-            Some(vec![]),
-            "the name is flushed, the byte is not"
+            content_after_cut(&dir, Unsynced::Lost, 0, "new"),
+            Some(vec![0; 9])
         );
-        assert!(image(&dir, Unsynced::Lost, 0, "b").is_none());
+        assert_eq!(
+            content_after_cut(&dir, Unsynced::Lost, 0, "c"),
+            Some(vec![]),
+            "the name was flushed, the byte was not"
+        );
+        assert!(content_after_cut(&dir, Unsynced::Lost, 0, "b").is_none());
     }
 
     #[test]
@@ -230,7 +242,7 @@ mod tests {
             }
         ));
 
-        // dd empties `f`, writes and flushes: two points each.
+        // dd truncates `f`, writes 8 bytes and flushes: two points each. `len` is the length of `f` after the kill.
         for (kill_at, len) in [(1, 8), (2, 0), (3, 0), (4, 4), (5, 8), (6, 8)] {
             fs::write(dir.path().join("root/f"), [1; 8]).expect("write");
             assert!(
@@ -267,10 +279,10 @@ mod tests {
             &dir,
             TWO_WRITES,
             Faults {
-                lie: true,
+                fake_sync: true,
                 ..Faults::default()
             }
         ));
-        assert_eq!(image(&dir, Unsynced::Lost, 0, "a"), None);
+        assert_eq!(content_after_cut(&dir, Unsynced::Lost, 0, "a"), None);
     }
 }

@@ -1,5 +1,5 @@
-//! A disk without space, and one whose flushes fail: writes are refused with the right error, reads continue, and
-//! nothing is lost.
+//! Tests on a disk without space, and on one whose flushes fail. The server refuses writes with the right error,
+//! answers reads, and loses nothing.
 
 use std::fs;
 use std::ops::RangeInclusive;
@@ -17,12 +17,12 @@ use crate::server::{CrashServer, Home};
 use crate::workload::{WriteStep, Writer};
 use crate::world::{Clock, CrashWorld};
 
-/// A writer that is not refused within this many writes never will be.
-const PATIENCE: usize = 1_000;
+/// The number of writes after which a writer no longer expects a refusal.
+const MAX_WRITES: usize = 1_000;
 
 #[test]
 fn a_full_disk_refuses_writes_and_loses_nothing() {
-    let seed = Seed::of("a_full_disk_refuses_writes_and_loses_nothing");
+    let seed = Seed::new("a_full_disk_refuses_writes_and_loses_nothing");
     let mut rng = seed.rng(0);
     for space in [
         0,
@@ -30,7 +30,7 @@ fn a_full_disk_refuses_writes_and_loses_nothing() {
         rng.random_range(50_000..800_000),
     ] {
         let (home, mut world) = (Home::new(), CrashWorld::new(4, 4, &mut rng));
-        let (arm, free) = (home.beside("arm"), home.beside("free"));
+        let (arm, free) = (home.test_file("arm"), home.test_file("free"));
         let faults = Faults {
             enospc_at: Some(space),
             enospc_off: Some(free.clone()),
@@ -38,34 +38,34 @@ fn a_full_disk_refuses_writes_and_loses_nothing() {
             ..Faults::default()
         };
         let mut server =
-            CrashServer::start_with(&home, &faults).unwrap_or_else(|e| panic!("{e:?}"));
+            CrashServer::start_with_faults(&home, &faults).unwrap_or_else(|e| panic!("{e:?}"));
         assert!(
-            world.write_some(server.origin(), 40),
-            "the server went away"
+            world.write_sequentially(server.origin(), 40),
+            "the server ended unexpectedly"
         );
         fs::write(&arm, "").expect("arm the fault");
-        world.each(server.origin(), |writer, client, clock| {
+        world.for_each_writer(server.origin(), |writer, client, clock| {
             for _ in 0..5 {
                 let reply =
                     write_until_refused(writer, client, clock).expect("no write was refused");
                 assert_problem(&reply, 503..=507);
             }
         });
-        assert_reads(&world, server.origin());
+        assert_acked_readable(&world, server.origin());
 
         fs::write(&free, "").expect("free the space");
         eprintln!(
             "full after {space} bytes; with space again: {}",
-            recovery(&mut world, server.origin())
+            describe_recovery(&mut world, server.origin())
         );
         server.kill();
-        assert_all_is_well(&home, &mut world);
+        assert_intact_after_restart(&home, &mut world);
     }
 }
 
 #[test]
 fn after_a_failed_flush_nothing_is_acknowledged() {
-    let seed = Seed::of("after_a_failed_flush_nothing_is_acknowledged");
+    let seed = Seed::new("after_a_failed_flush_nothing_is_acknowledged");
     let mut rng = seed.rng(0);
     for unsynced in [Unsynced::Lost, Unsynced::Torn] {
         let fail_sync_at = Some(rng.random_range(1..20));
@@ -80,11 +80,11 @@ fn after_a_failed_flush_nothing_is_acknowledged() {
     }
 }
 
-/// A single failure may affect a checkpoint of SQLite, where the ledger does not need the flush. It must never cause a
-/// loss.
+/// The server need not refuse writes after a single failure, which may hit a checkpoint of SQLite. The ledger does not
+/// need that flush to keep acknowledged writes.
 #[test]
 fn a_flush_that_fails_once_loses_nothing() {
-    let seed = Seed::of("a_flush_that_fails_once_loses_nothing");
+    let seed = Seed::new("a_flush_that_fails_once_loses_nothing");
     let mut rng = seed.rng(0);
     for unsynced in [
         Unsynced::Lost,
@@ -99,7 +99,7 @@ fn a_flush_that_fails_once_loses_nothing() {
             ..Faults::default()
         };
         let refused = fail_flushes(faults, unsynced, &mut rng);
-        eprintln!("flush {fail_sync_at:?} failed; writes were refused: {refused}");
+        eprintln!("flush {fail_sync_at:?} failed; the server refused writes: {refused}");
     }
 }
 
@@ -107,7 +107,7 @@ fn a_flush_that_fails_once_loses_nothing() {
 /// refuse writes.
 fn fail_flushes(faults: Faults, unsynced: Unsynced, rng: &mut StdRng) -> bool {
     let (home, mut world) = (Home::new(), CrashWorld::new(4, 4, rng));
-    let (arm, record) = (home.beside("arm"), home.beside("record"));
+    let (arm, record) = (home.test_file("arm"), home.test_file("record"));
     let faults = Faults {
         sync_only: Some(".db"),
         record: Some(record.clone()),
@@ -115,14 +115,15 @@ fn fail_flushes(faults: Faults, unsynced: Unsynced, rng: &mut StdRng) -> bool {
         ..faults
     };
     let disk = Disk::new(&home.root());
-    let mut server = CrashServer::start_with(&home, &faults).unwrap_or_else(|e| panic!("{e:?}"));
+    let mut server =
+        CrashServer::start_with_faults(&home, &faults).unwrap_or_else(|e| panic!("{e:?}"));
     assert!(
-        world.write_some(server.origin(), 40),
-        "the server went away"
+        world.write_sequentially(server.origin(), 40),
+        "the server ended unexpectedly"
     );
     fs::write(&arm, "").expect("arm the fault");
     let first_refusal = AtomicU64::new(u64::MAX);
-    world.each(server.origin(), |writer, client, clock| {
+    world.for_each_writer(server.origin(), |writer, client, clock| {
         let Some(reply) = write_until_refused(writer, client, clock) else {
             return;
         };
@@ -130,20 +131,20 @@ fn fail_flushes(faults: Faults, unsynced: Unsynced, rng: &mut StdRng) -> bool {
         assert_problem(&reply, 503..=503);
         for _ in 0..10 {
             let reply = write_until_refused(writer, client, clock)
-                .expect("a write after a refused one is refused too");
+                .expect("a write after a refused one must be refused too");
             assert_problem(&reply, 503..=503);
             assert_eq!(reply.code(), "store_read_only", "{reply:?}");
         }
     });
     let first_refusal = first_refusal.into_inner();
-    let late = world
+    let late_ack = world
         .ops()
         .find(|op| op.sent > first_refusal && op.acked().is_some());
     assert!(
-        late.is_none(),
-        "acknowledged after a flush had failed: {late:?}"
+        late_ack.is_none(),
+        "acknowledged after a flush had failed: {late_ack:?}"
     );
-    assert_reads(&world, server.origin());
+    assert_acked_readable(&world, server.origin());
     let refused = first_refusal < u64::MAX;
     let ready = CrashClient::new(server.origin())
         .try_get("/readyz")
@@ -153,10 +154,10 @@ fn fail_flushes(faults: Faults, unsynced: Unsynced, rng: &mut StdRng) -> bool {
         "{ready:?}"
     );
 
-    // Data that could not be flushed is lost for good, although the kernel still returns it.
+    // The kernel still returns data that it could not flush, but the disk does not have it.
     server.kill();
     home.replace_by_image(&disk.after_cut(&record, unsynced, rng));
-    assert_all_is_well(&home, &mut world);
+    assert_intact_after_restart(&home, &mut world);
     refused
 }
 
@@ -166,13 +167,14 @@ fn write_until_refused(
     client: &CrashClient,
     clock: &Clock,
 ) -> Option<CrashReply> {
-    (0..PATIENCE).find_map(|_| match writer.step(client, clock) {
+    (0..MAX_WRITES).find_map(|_| match writer.step(client, clock) {
         Ok(WriteStep::Settled) => None,
         Ok(WriteStep::Refused(reply)) => Some(reply),
-        Err(error) => panic!("the server went away: {error:?}"),
+        Err(error) => panic!("the server ended unexpectedly: {error:?}"),
     })
 }
 
+/// Checks that a refusal is a problem document with one of these statuses.
 fn assert_problem(reply: &CrashReply, statuses: RangeInclusive<u16>) {
     assert!(statuses.contains(&reply.status), "{reply:?}");
     assert!(
@@ -182,12 +184,12 @@ fn assert_problem(reply: &CrashReply, statuses: RangeInclusive<u16>) {
     assert!(!reply.code().is_empty(), "{reply:?}");
     assert_eq!(
         reply.durability, None,
-        "a refusal names no durability: {reply:?}"
+        "a refusal names a durability: {reply:?}"
     );
 }
 
 /// Checks that every acknowledged write can be read.
-fn assert_reads(world: &CrashWorld, origin: &str) {
+fn assert_acked_readable(world: &CrashWorld, origin: &str) {
     let client = CrashClient::new(origin);
     for op in world.ops() {
         if let Some(reported) = op.acked() {
@@ -210,8 +212,8 @@ fn assert_reads(world: &CrashWorld, origin: &str) {
     }
 }
 
-/// Reports how the server recovers: whether it accepts writes again without a restart.
-fn recovery(world: &mut CrashWorld, origin: &str) -> String {
+/// Describes how the server recovers: whether it accepts writes again without a restart.
+fn describe_recovery(world: &mut CrashWorld, origin: &str) -> String {
     let begin = Instant::now();
     while begin.elapsed() < Duration::from_secs(3) {
         if world.accepts_a_write(origin) {
@@ -222,7 +224,8 @@ fn recovery(world: &mut CrashWorld, origin: &str) -> String {
     "writes need a restart".to_owned()
 }
 
-fn assert_all_is_well(home: &Home, world: &mut CrashWorld) {
+/// Restarts the server on a disk without faults, and checks that no acknowledged write is missing.
+fn assert_intact_after_restart(home: &Home, world: &mut CrashWorld) {
     let server = CrashServer::start(home);
     world.settle(server.origin());
     world.check_all(server.origin());

@@ -1,4 +1,4 @@
-//! A client that distinguishes an error response from a missing one.
+//! An HTTP client that distinguishes an error response from a missing response.
 
 use std::time::Duration;
 
@@ -8,7 +8,7 @@ use serde_json::Value;
 #[derive(Debug)]
 pub(crate) struct CrashReply {
     pub(crate) status: u16,
-    /// `Filrouge-Durability`.
+    /// The header `Filrouge-Durability`.
     pub(crate) durability: Option<String>,
     pub(crate) content_type: String,
     pub(crate) body: Value,
@@ -29,14 +29,14 @@ impl CrashReply {
 #[derive(Debug)]
 pub(crate) struct NoAnswer(pub(crate) ureq::Error);
 
-/// One keep-alive client of the native API.
+/// A client of the native API with keep-alive connections.
 pub(crate) struct CrashClient {
     agent: ureq::Agent,
     origin: String,
 }
 
 impl CrashClient {
-    /// `origin` is `http://HOST:PORT`.
+    /// Creates a client of the server at `origin`, which is `http://HOST:PORT`.
     pub(crate) fn new(origin: &str) -> Self {
         let config = ureq::Agent::config_builder()
             .http_status_as_error(false)
@@ -59,7 +59,7 @@ impl CrashClient {
         answer.map_err(NoAnswer).and_then(read)
     }
 
-    /// Reads a path; this must succeed.
+    /// Reads a path, which must succeed.
     pub(crate) fn get(&self, path: &str) -> Value {
         let reply = self
             .try_get(path)

@@ -1,15 +1,15 @@
 //! Rebuilds the content of a disk after a power cut from the record that `disk.c` writes.
 //!
 //! The model of the disk:
-//! - A write or change of size is durable once a flush of that file, started after it, has succeeded. Any other one is
-//!   kept or lost at random, a write separately for each sector of 512 bytes. A lost sector within the file has its old
-//!   content, or zeros.
-//! - When a flush fails, the data that it should have flushed is kept or lost at random at that moment; later flushes do
-//!   not help.
-//! - Names (create, rename, link, unlink) reach the disk in order within their directory: after a successful flush of
-//!   the directory, all of them; after a flush of a file, all up to the file's newest name, as in journalling file
-//!   systems; of the rest, a random number. A rename belongs to the directory of the new name.
-//! - A directory exists when it contains something. Permissions are those of the live files.
+//! - A write or change of size is durable once a flush of that file, started after it, has succeeded. Other changes are
+//!   kept or lost at random; a write, separately for each sector of 512 bytes. A lost sector within the file has its
+//!   old content, or zeros.
+//! - When a flush fails, the data that it should have flushed is kept or lost at random at that moment. Later flushes
+//!   do not help.
+//! - Changes of names (create, rename, link, unlink) reach the disk in order within their directory. A successful flush
+//!   of the directory makes all of them durable; a flush of a file, those up to the file's newest name, as in
+//!   journaling file systems. Of the others, a random number is kept. A rename belongs to the directory of the new name.
+//! - A directory exists if it contains a file. Permissions are those of the live files.
 //! - SQLite's shared memory (`-shm`) is lost.
 
 use std::collections::{BTreeMap, HashMap};
@@ -47,6 +47,7 @@ struct File {
     pending: Vec<(u64, Change)>,
 }
 
+/// A change of a file's names: a create, rename, link or unlink.
 struct Renaming {
     position: u64,
     file: usize,
@@ -55,7 +56,7 @@ struct Renaming {
 }
 
 impl Renaming {
-    /// The directory whose flush makes it durable.
+    /// Returns the directory whose flush makes the change durable.
     fn directory(&self) -> PathBuf {
         let name = self.new.as_ref().or(self.old.as_ref()).expect("a name");
         name.parent().expect("a directory").to_owned()
@@ -72,7 +73,7 @@ pub(crate) struct Disk {
 }
 
 impl Disk {
-    /// The content below `root` now, all of it durable; empty when `root` does not exist.
+    /// Reads the content below `root`, all of which counts as durable; empty if `root` does not exist.
     pub(crate) fn new(root: &Path) -> Self {
         let mut disk = Self::default();
         if root.exists() {
@@ -111,23 +112,23 @@ impl Disk {
         *self
             .inodes
             .get(&inode)
-            .expect("the record missed where a file came from")
+            .expect("the record lacks the creation of a file")
     }
 
-    /// The disk's content after a power cut that follows all entries of `record`.
+    /// Computes the disk's content after a power cut that follows all entries of `record`.
     pub(crate) fn after_cut(self, record: &Path, unsynced: Unsynced, rng: &mut StdRng) -> Image {
-        let chance = match unsynced {
+        let kept_probability = match unsynced {
             Unsynced::Lost => 0.0,
             Unsynced::Kept => 1.0,
             Unsynced::Torn => *[0.1, 0.5, 0.9]
                 .get(rng.random_range(0..3))
-                .expect("three chances"),
+                .expect("three probabilities"),
         };
         let mut replay = Replay {
             disk: self,
             renamings: Vec::new(),
             flushes: HashMap::new(),
-            chance,
+            kept_probability,
             rng,
         };
         let bytes = fs::read(record).unwrap_or_default();
@@ -142,7 +143,7 @@ impl Disk {
     }
 }
 
-/// The number of points that `DISK_KILL_AT` would have in the recorded run.
+/// Returns the number of points of `DISK_KILL_AT` in the recorded run.
 pub(crate) fn points(record: &Path) -> u64 {
     let bytes = fs::read(record).expect("the record");
     let mut rest = bytes.as_slice();
@@ -150,7 +151,7 @@ pub(crate) fn points(record: &Path) -> u64 {
     2 * entries.filter(|e| !matches!(e.op, b'S' | b'F')).count() as u64
 }
 
-/// The number of recorded flushes of files that were created during the run and whose path contains `part`.
+/// Counts the recorded flushes of files that were created during the run and whose path contains `part`.
 pub(crate) fn flushes(record: &Path, part: &str) -> u64 {
     let bytes = fs::read(record).expect("the record");
     let (mut rest, mut files, mut count) = (bytes.as_slice(), HashMap::new(), 0);
@@ -164,7 +165,7 @@ pub(crate) fn flushes(record: &Path, part: &str) -> u64 {
     count
 }
 
-/// `struct record` of `disk.c`.
+/// An entry of the record: `struct record` of `disk.c`.
 struct Entry<'a> {
     op: u8,
     inode: u64,
@@ -208,7 +209,7 @@ struct Replay<'a> {
     /// The position at which each running flush began.
     flushes: HashMap<u64, u64>,
     /// The probability that a change that was not flushed is kept.
-    chance: f64,
+    kept_probability: f64,
     rng: &'a mut StdRng,
 }
 
@@ -249,10 +250,10 @@ impl Replay<'_> {
                     (b'S', 0) => self.flush_names(&first, begun),
                     (b'S', inode) => self.flush(self.disk.file(inode), begun),
                     (_, 0) => {}
-                    (_, inode) => self.leave_to_chance(self.disk.file(inode), begun),
+                    (_, inode) => self.keep_at_random(self.disk.file(inode), begun),
                 }
             }
-            other => panic!("unknown record {:?}", char::from(other)),
+            other => panic!("unknown kind of record {:?}", char::from(other)),
         }
     }
 
@@ -270,7 +271,8 @@ impl Replay<'_> {
         self.disk.files[file].pending.push((position, change));
     }
 
-    /// Makes all changes of a file before `begun` durable, and its name.
+    /// Makes durable what a flush of a file covers that began at position `begun`: the file's earlier changes, and its
+    /// name.
     fn flush(&mut self, file: usize, begun: u64) {
         self.settle(file, begun, 1.0);
         let named = self
@@ -282,26 +284,26 @@ impl Replay<'_> {
         }
     }
 
-    fn leave_to_chance(&mut self, file: usize, before: u64) {
-        self.settle(file, before, self.chance);
+    fn keep_at_random(&mut self, file: usize, before: u64) {
+        self.settle(file, before, self.kept_probability);
     }
 
-    /// Decides on all pending changes before a position: each sector is kept with this probability. They are no longer
-    /// pending.
+    /// Decides on all pending changes before a position: each sector is kept with probability `chance`, and nothing is
+    /// pending afterwards.
     fn settle(&mut self, file: usize, before: u64, chance: f64) {
         let file = &mut self.disk.files[file];
         let later = file
             .pending
             .split_off(file.pending.partition_point(|(p, _)| *p < before));
         for (_, change) in std::mem::replace(&mut file.pending, later) {
-            make(&mut file.durable, &change, || self.rng.random_bool(chance));
+            apply_change(&mut file.durable, &change, || self.rng.random_bool(chance));
         }
     }
 
-    /// Makes all renames in a directory before `begun` durable.
+    /// Makes all changes of names in a directory before `begun` durable.
     fn flush_names(&mut self, directory: &Path, begun: u64) {
-        let sure = |r: &mut Renaming| r.position < begun && r.directory() == directory;
-        for renaming in self.renamings.extract_if(.., sure) {
+        let is_durable = |r: &mut Renaming| r.position < begun && r.directory() == directory;
+        for renaming in self.renamings.extract_if(.., is_durable) {
             if let Some(old) = renaming
                 .old
                 .filter(|old| self.disk.names.get(old) == Some(&renaming.file))
@@ -316,13 +318,13 @@ impl Replay<'_> {
 
     fn cut(mut self) -> Image {
         for file in 0..self.disk.files.len() {
-            self.leave_to_chance(file, u64::MAX);
+            self.keep_at_random(file, u64::MAX);
         }
         while let Some(directory) = self.renamings.first().map(Renaming::directory) {
             let here = self.renamings.iter().filter(|r| r.directory() == directory);
             let lost = here
                 .map(|r| r.position)
-                .find(|_| !self.rng.random_bool(self.chance));
+                .find(|_| !self.rng.random_bool(self.kept_probability));
             self.flush_names(&directory, lost.unwrap_or(u64::MAX));
             self.renamings.retain(|r| r.directory() != directory);
         }
@@ -336,8 +338,8 @@ impl Replay<'_> {
     }
 }
 
-/// Applies a change as far as `keep` allows, a write sector by sector.
-fn make(content: &mut Vec<u8>, change: &Change, mut keep: impl FnMut() -> bool) {
+/// Applies a change if `keep` returns true; asks it for each sector of a write.
+fn apply_change(content: &mut Vec<u8>, change: &Change, mut keep: impl FnMut() -> bool) {
     match change {
         Change::Size(size) => {
             if keep() {
@@ -350,10 +352,10 @@ fn make(content: &mut Vec<u8>, change: &Change, mut keep: impl FnMut() -> bool) 
             while from < end {
                 let to = end.min((from / SECTOR + 1) * SECTOR);
                 if keep() {
-                    let [a, b, c, d] = [from, to, from - at, to - at]
+                    let [from, to, data_from, data_to] = [from, to, from - at, to - at]
                         .map(|n| usize::try_from(n).expect("an offset"));
-                    content.resize(content.len().max(b), 0);
-                    content[a..b].copy_from_slice(&data[c..d]);
+                    content.resize(content.len().max(to), 0);
+                    content[from..to].copy_from_slice(&data[data_from..data_to]);
                 }
                 from = to;
             }
@@ -375,12 +377,13 @@ impl Image {
     pub(crate) fn write(&self, root: &Path, target: &Path) {
         fs::create_dir_all(target).expect("create the image's directory");
         for (name, content) in &self.files {
-            let place = target.join(name.strip_prefix(root).expect("a name below the root"));
-            fs::create_dir_all(place.parent().expect("a directory")).expect("make a directory");
-            fs::write(&place, content).expect("write a file of the image");
+            let target_file = target.join(name.strip_prefix(root).expect("a name below the root"));
+            fs::create_dir_all(target_file.parent().expect("a directory"))
+                .expect("create a directory");
+            fs::write(&target_file, content).expect("write a file of the image");
             for (live, copy) in name
                 .ancestors()
-                .zip(place.ancestors())
+                .zip(target_file.ancestors())
                 .take_while(|(live, _)| live.starts_with(root))
             {
                 if let Ok(metadata) = fs::metadata(live) {

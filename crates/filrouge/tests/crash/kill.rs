@@ -1,4 +1,4 @@
-//! SIGKILL at random moments under a mixed load, many times on one store.
+//! SIGKILL at random moments under a mixed load, repeatedly on one store.
 
 use std::time::Duration;
 
@@ -7,16 +7,16 @@ use rand::Rng;
 use crate::disk::Faults;
 use crate::server::{CrashServer, Home};
 use crate::world::CrashWorld;
-use crate::{Seed, number};
+use crate::{Seed, env_number};
 
-/// The longest start that is not reported as slow.
+/// A start that takes longer is reported as slow.
 const SLOW_START: Duration = Duration::from_secs(2);
 
 #[test]
 fn acknowledged_writes_survive_kills() {
-    let seed = Seed::of("acknowledged_writes_survive_kills");
+    let seed = Seed::new("acknowledged_writes_survive_kills");
     let mut rng = seed.rng(0);
-    let rounds = number("FILROUGE_CRASH_ROUNDS", 15);
+    let rounds = env_number("FILROUGE_CRASH_ROUNDS", 15);
     let home = Home::new();
     let mut world = CrashWorld::new(8, 20, &mut rng);
     let mut starts = Vec::new();

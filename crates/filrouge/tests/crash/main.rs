@@ -1,30 +1,31 @@
-//! The crash tier: the built server is killed, loses power, runs out of disk space or has a disk that fakes flushes, and
-//! must still have every write that it acknowledged, exactly once and in order (promises P1, P2 and P9 of the design).
+//! The crash tests: the built server is killed, loses power, or runs out of disk space. After each, it must still have
+//! every write that it acknowledged, exactly once and in order (promises P1, P2 and P9 of the design).
 //!
 //! - `kill`: SIGKILL at random moments under a mixed load.
 //! - `kill_at`: SIGKILL before and in the middle of every single write and flush.
-//! - `power`: the content of a disk after a power cut is rebuilt from a record of all writes and flushes.
-//! - `full_disk`: no space, and flushes that fail.
-//! - `copy`: SIGKILL and no space while a store is copied.
+//! - `power`: power cuts. The disk's content after a cut is rebuilt from a record of all writes and flushes.
+//! - `full_disk`: a disk without space, and flushes that fail.
+//! - `copy`: SIGKILL, and a disk without space, while a store is copied.
 //! - `tails`: readers of live tails over many kills.
-//! - `postgres`: two servers on one PostgreSQL database: a server is killed or frozen, the database restarts, or connections
-//!   are lost.
-//! - `redis`: two servers with one Redis or a cluster, which is killed, emptied, restored, stopped or full, or moves slots.
+//! - `postgres`: two servers on one PostgreSQL database. A server is killed or frozen, the database restarts, or
+//!   connections are lost.
+//! - `redis`: two servers with one Redis or a cluster. Redis is killed, emptied, restored, frozen or full; the cluster
+//!   fails over, loses a master and moves slots.
 //! - `search`: SIGKILL while turns are written, searched and redacted.
-//! - `spool`: SIGKILL while live calls wait for an unreachable PostgreSQL, and while they are drained; a disk
-//!   without space for the spool.
+//! - `spool`: SIGKILL while PostgreSQL is unreachable and live calls are spooled, and while the spool is drained;
+//!   a disk without space for the spool.
 //! - `streams`: SIGKILL and SIGSTOP while streams are recorded.
 //!
-//! Every random choice follows from one seed, which a failing test prints. The environment can change the amounts:
-//! `FILROUGE_CRASH_SEED`, `FILROUGE_CRASH_ROUNDS`, `FILROUGE_CRASH_POSTGRES_ROUNDS`, `FILROUGE_CRASH_SPOOL_ROUNDS`,
-//! `FILROUGE_CRASH_SEARCH_ROUNDS`, `FILROUGE_CRASH_TAIL_KILLS` and `FILROUGE_CRASH_STREAM_KILLS` (kills),
-//! `FILROUGE_CRASH_STEPS` (points of `kill_at`) and `FILROUGE_CRASH_CUTS` (power cuts). `scripts/torture` runs all of
-//! it with large numbers.
+//! Every random choice follows from one seed, which a failing test prints. These variables set the seed and the
+//! amounts: `FILROUGE_CRASH_SEED`, `FILROUGE_CRASH_ROUNDS`, `FILROUGE_CRASH_POSTGRES_ROUNDS`,
+//! `FILROUGE_CRASH_SPOOL_ROUNDS`, `FILROUGE_CRASH_SEARCH_ROUNDS`, `FILROUGE_CRASH_TAIL_KILLS` and
+//! `FILROUGE_CRASH_STREAM_KILLS` (kills), `FILROUGE_CRASH_STEPS` (points of `kill_at`) and `FILROUGE_CRASH_CUTS` (power
+//! cuts). `scripts/torture` runs these tests with large numbers.
 #![cfg(target_os = "linux")]
 #![allow(
     clippy::expect_used,
     clippy::print_stderr,
-    reason = "test helpers fail by panicking, and print what they measured"
+    reason = "tests fail by panicking, and print what they measured"
 )]
 
 mod copy;
@@ -50,31 +51,31 @@ mod world;
 use rand::SeedableRng;
 use rand::rngs::StdRng;
 
-/// A number from the environment, or `otherwise`.
-fn number(name: &str, otherwise: u64) -> u64 {
+/// Returns the number in a variable of the environment, or `default` if the variable is not set.
+fn env_number(name: &str, default: u64) -> u64 {
     match std::env::var(name) {
         Ok(text) => text
             .parse()
             .unwrap_or_else(|_| panic!("{name} is not a number: {text:?}")),
-        Err(_) => otherwise,
+        Err(_) => default,
     }
 }
 
-/// The seed of a test's random choices; printed when the test fails.
+/// The seed of a test's random choices. It is printed when the test fails.
 struct Seed {
     test: &'static str,
     value: u64,
 }
 
 impl Seed {
-    fn of(test: &'static str) -> Self {
+    fn new(test: &'static str) -> Self {
         Self {
             test,
-            value: number("FILROUGE_CRASH_SEED", u64::from(rand::random::<u32>())),
+            value: env_number("FILROUGE_CRASH_SEED", u64::from(rand::random::<u32>())),
         }
     }
 
-    /// One of many independent streams of random numbers.
+    /// Returns one of many independent streams of random numbers.
     fn rng(&self, stream: u64) -> StdRng {
         StdRng::seed_from_u64(self.value.wrapping_mul(1_000_003).wrapping_add(stream))
     }
@@ -84,7 +85,7 @@ impl Drop for Seed {
     fn drop(&mut self) {
         if std::thread::panicking() {
             eprintln!(
-                "{}: to repeat the same choices, set FILROUGE_CRASH_SEED={}",
+                "{}: to repeat this test's random choices, set FILROUGE_CRASH_SEED={}",
                 self.test, self.value
             );
         }

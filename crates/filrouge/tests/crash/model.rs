@@ -1,21 +1,26 @@
-//! The expected answers of the server after the writes that it received: they contain every acknowledged write exactly
-//! once, at the acknowledged position and in order; nothing of a rejected write, and nothing that was never written.
+//! Compares the server's answers with the writes that clients sent. Every acknowledged write must be shown exactly
+//! once, at the acknowledged seq and in order. Nothing of a rejected write may be shown, and nothing that no client
+//! wrote.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use serde_json::{Value, json};
 
 use crate::http::{CrashClient, CrashReply, NoAnswer};
-use crate::op::{Kind, Op, Outcome, Reported};
+use crate::op::{Ack, Kind, Op, Outcome};
 
 /// Channels of items that the server itself writes when a turn changes.
-const OWN_CHANNELS: [&str; 4] = ["cancelled", "interrupted", "link", "system_note"];
+const SERVER_CHANNELS: [&str; 4] = ["cancelled", "interrupted", "link", "system_note"];
 
-/// Compares the server's answers with these writes, those of each writer in order; all outcomes must be known.
+/// Compares the server's answers with these writes. All outcomes must be known, and the writes of each writer in order.
 pub(crate) fn check<'a>(client: &CrashClient, ops: impl Iterator<Item = &'a Op>) {
     let mut sessions: BTreeMap<&str, Vec<&Op>> = BTreeMap::new();
     for op in ops {
-        assert_ne!(op.outcome, Outcome::Unknown, "not settled: {op:?}");
+        assert_ne!(
+            op.outcome,
+            Outcome::Unknown,
+            "the outcome is unknown: {op:?}"
+        );
         sessions.entry(&op.session).or_default().push(op);
     }
     for (id, ops) in sessions {
@@ -25,12 +30,12 @@ pub(crate) fn check<'a>(client: &CrashClient, ops: impl Iterator<Item = &'a Op>)
     }
 }
 
-/// The number of acknowledged writes that are missing, completely or in part.
-pub(crate) fn lost<'a>(client: &CrashClient, ops: impl Iterator<Item = &'a Op>) -> usize {
+/// Returns the number of acknowledged writes that are missing, completely or in part.
+pub(crate) fn count_lost<'a>(client: &CrashClient, ops: impl Iterator<Item = &'a Op>) -> usize {
     let mut texts: HashMap<&str, BTreeSet<String>> = HashMap::new();
     ops.filter(|op| op.acked().is_some())
         .filter(|op| {
-            let there = texts.entry(&op.session).or_insert_with(|| {
+            let present = texts.entry(&op.session).or_insert_with(|| {
                 let path = format!("/api/v1/sessions/{}", op.session);
                 let items = try_items(client, &path).unwrap_or_default();
                 items
@@ -39,7 +44,7 @@ pub(crate) fn lost<'a>(client: &CrashClient, ops: impl Iterator<Item = &'a Op>) 
                     .map(str::to_owned)
                     .collect()
             });
-            op.texts.iter().any(|t| !there.contains(&t.text))
+            op.texts.iter().any(|t| !present.contains(&t.text))
         })
         .count()
 }
@@ -47,7 +52,7 @@ pub(crate) fn lost<'a>(client: &CrashClient, ops: impl Iterator<Item = &'a Op>) 
 /// A session as the server shows it, and the writes to it.
 struct Session<'a> {
     header: Value,
-    /// The items, by seq and without gaps.
+    /// All items; item `n` has seq `n + 1`.
     items: Vec<Value>,
     turns: HashMap<String, Value>,
     verify: Value,
@@ -59,7 +64,7 @@ struct Expected<'a> {
     request_id: &'a str,
     question: &'a str,
     status: &'static str,
-    /// The newest answer that was written.
+    /// The last answer that was written.
     answer: Option<&'a str>,
     replaced_by: Option<&'a str>,
     replaces: Option<&'a str>,
@@ -91,65 +96,68 @@ impl<'a> Session<'a> {
             "{}",
             self.header
         );
-        let places = self.places();
-        self.check_items_without_client(&places);
+        let seqs_by_text = self.seqs_by_text();
+        self.check_server_items(&seqs_by_text);
         for op in &self.ops {
             match op.acked() {
-                Some(reported) => self.check_acked(op, reported, &places),
+                Some(ack) => self.check_acked(op, ack, &seqs_by_text),
                 None => assert!(
                     op.texts
                         .iter()
-                        .all(|t| !places.contains_key(t.text.as_str())),
-                    "nothing of a rejected write is shown: {op:?}"
+                        .all(|t| !seqs_by_text.contains_key(t.text.as_str())),
+                    "a text of a rejected write is shown: {op:?}"
                 ),
             }
         }
-        self.check_order(&places);
+        self.check_order(&seqs_by_text);
         self.check_turns();
     }
 
-    /// The seq of every text; a text may occur only once.
-    fn places(&self) -> HashMap<&str, u64> {
-        let mut places = HashMap::new();
+    /// Returns the seq of every text; fails if a text occurs twice.
+    fn seqs_by_text(&self) -> HashMap<&str, u64> {
+        let mut seqs_by_text = HashMap::new();
         for (seq, item) in (1..).zip(&self.items) {
             assert_eq!(item["seq"], json!(seq), "{item}");
             if let Some(text) = text_of(item)
-                && let Some(before) = places.insert(text, seq)
+                && let Some(before) = seqs_by_text.insert(text, seq)
             {
-                panic!("twice, at {before} and {seq}: {item}");
+                panic!("the text occurs twice, at seq {before} and {seq}: {item}");
             }
         }
-        places
+        seqs_by_text
     }
 
-    /// Checks that every item that no client wrote is the server's own note of a change to a turn.
-    fn check_items_without_client(&self, places: &HashMap<&str, u64>) {
-        let known: BTreeSet<u64> = self
+    /// Checks that the server itself wrote every item that no client wrote, because a turn changed.
+    fn check_server_items(&self, seqs_by_text: &HashMap<&str, u64>) {
+        let by_clients: BTreeSet<u64> = self
             .ops
             .iter()
             .flat_map(|op| &op.texts)
-            .filter_map(|t| places.get(t.text.as_str()).copied())
+            .filter_map(|t| seqs_by_text.get(t.text.as_str()).copied())
             .collect();
         for (seq, item) in (1..)
             .zip(&self.items)
-            .filter(|(seq, _)| !known.contains(seq))
+            .filter(|(seq, _)| !by_clients.contains(seq))
         {
-            let own = item["channel"]
+            let by_server = item["channel"]
                 .as_str()
-                .is_some_and(|c| OWN_CHANNELS.contains(&c));
-            let turn = item["turn_id"]
+                .is_some_and(|c| SERVER_CHANNELS.contains(&c));
+            let known_turn = item["turn_id"]
                 .as_str()
                 .is_some_and(|t| self.turns.contains_key(t));
-            assert!(own && turn, "no client wrote {seq}: {item}");
+            assert!(
+                by_server && known_turn,
+                "neither a client nor the server wrote seq {seq}: {item}"
+            );
         }
     }
 
-    fn check_acked(&self, op: &Op, reported: &Reported, places: &HashMap<&str, u64>) {
+    fn check_acked(&self, op: &Op, ack: &Ack, seqs_by_text: &HashMap<&str, u64>) {
         let mut seqs = Vec::new();
         for text in &op.texts {
-            let seq = *places
+            let seq = *seqs_by_text
                 .get(text.text.as_str())
-                .unwrap_or_else(|| panic!("lost: {text:?} of {op:?}"));
+                .unwrap_or_else(|| panic!("the acknowledged {text:?} is lost: {op:?}"));
             let item = &self.items[usize::try_from(seq - 1).expect("a seq")];
             assert_eq!(item["channel"], text.channel, "{item} of {op:?}");
             assert_eq!(item["turn_id"].as_str(), op.turn_id(), "{item} of {op:?}");
@@ -167,33 +175,25 @@ impl<'a> Session<'a> {
         };
         assert!(
             seqs.windows(2).all(|w| w[0] + 1 == w[1]),
-            "the items of one write are adjacent and in order: {seqs:?} of {op:?}"
+            "the items of one write are not adjacent or not in order: seqs {seqs:?} of {op:?}"
         );
         match op.kind {
             Kind::Finalize | Kind::Fail | Kind::Cancel => {
-                assert!(*last <= reported.last_seq, "at {seqs:?}: {op:?}");
+                assert!(*last <= ack.last_seq, "seqs {seqs:?} of {op:?}");
             }
-            Kind::Append => assert_eq!(
-                (*first, *last),
-                (reported.first_seq, reported.last_seq),
-                "{op:?}"
-            ),
-            // The answer to a retry may include later items.
-            _ if reported.replayed => assert_eq!(*first, reported.first_seq, "{op:?}"),
-            _ => assert_eq!(
-                (*first, *last),
-                (reported.first_seq, reported.last_seq),
-                "{op:?}"
-            ),
+            Kind::Append => assert_eq!((*first, *last), (ack.first_seq, ack.last_seq), "{op:?}"),
+            // The last seq of a replay may include later items.
+            _ if ack.replayed => assert_eq!(*first, ack.first_seq, "{op:?}"),
+            _ => assert_eq!((*first, *last), (ack.first_seq, ack.last_seq), "{op:?}"),
         }
     }
 
-    /// Checks that writes sent after an acknowledgement follow the acknowledged write.
-    fn check_order(&self, places: &HashMap<&str, u64>) {
+    /// Checks that a write that was sent after an acknowledgement has greater seqs than the acknowledged write.
+    fn check_order(&self, seqs_by_text: &HashMap<&str, u64>) {
         let seqs = |op: &Op| -> Vec<u64> {
             op.texts
                 .iter()
-                .filter_map(|t| places.get(t.text.as_str()).copied())
+                .filter_map(|t| seqs_by_text.get(t.text.as_str()).copied())
                 .collect()
         };
         let mut by_answer: Vec<(u64, u64)> = self
@@ -216,7 +216,7 @@ impl<'a> Session<'a> {
             }
             assert!(
                 seq > newest,
-                "at {seq}, but {newest} was acknowledged before it was sent: {op:?}"
+                "at seq {seq}, although seq {newest} was acknowledged before it was sent: {op:?}"
             );
         }
     }
@@ -258,24 +258,25 @@ impl<'a> Session<'a> {
                 assert_eq!(turn["record_version"], json!(1), "{turn}");
                 assert!(
                     ordinals.insert(turn["ordinal"].as_u64()),
-                    "an ordinal twice: {turn}"
+                    "two turns have one ordinal: {turn}"
                 );
             }
         }
         assert!(
             (1..).zip(&ordinals).all(|(n, o)| Some(n) == *o),
-            "ordinals are dense: {ordinals:?}"
+            "the ordinals are not dense: {ordinals:?}"
         );
         let count = self.header["turn_count"]
             .as_u64()
             .and_then(|n| usize::try_from(n).ok());
         assert!(
             count.is_some_and(|n| n >= ordinals.len() && n <= expected.len()),
-            "{}",
+            "wrong turn_count: {}",
             self.header
         );
     }
 
+    /// Computes the turns that the acknowledged writes produced.
     fn expected_turns(&self) -> HashMap<&'a str, Expected<'a>> {
         let mut turns: HashMap<&str, Expected<'_>> = HashMap::new();
         for op in self.ops.iter().filter(|op| op.acked().is_some()) {
@@ -288,7 +289,7 @@ impl<'a> Session<'a> {
                 .iter()
                 .rfind(|t| t.channel == "final")
                 .map(|t| t.text.as_str());
-            if let Kind::Start | Kind::Whole | Kind::Replace = op.kind {
+            if let Kind::Start | Kind::Complete | Kind::Replace = op.kind {
                 let status = if op.kind == Kind::Start {
                     "open"
                 } else {
@@ -303,7 +304,10 @@ impl<'a> Session<'a> {
                     replaced_by: None,
                     replaces,
                 };
-                assert!(turns.insert(id, turn).is_none(), "a turn id twice: {op:?}");
+                assert!(
+                    turns.insert(id, turn).is_none(),
+                    "two turns have one id: {op:?}"
+                );
                 if let Some(old) = replaces {
                     turns
                         .get_mut(old)
@@ -325,7 +329,7 @@ impl<'a> Session<'a> {
     }
 }
 
-/// The text of an item, or the message of an error.
+/// Returns the first text of an item, or the message of an error.
 fn text_of(item: &Value) -> Option<&str> {
     let parts = item["parts"].as_array()?;
     parts
@@ -337,7 +341,7 @@ fn read_items(client: &CrashClient, session: &str) -> Vec<Value> {
     try_items(client, session).unwrap_or_else(|reply| panic!("{session}/items: {reply:?}"))
 }
 
-/// All items, or the error when a page could not be read.
+/// Reads all items; returns the failed answer if a page cannot be read.
 fn try_items(
     client: &CrashClient,
     session: &str,
@@ -361,7 +365,7 @@ fn try_items(
     }
 }
 
-/// All turns, including replaced ones.
+/// Reads all turns, including replaced ones.
 fn read_turns(client: &CrashClient, session: &str) -> HashMap<String, Value> {
     let mut turns = HashMap::new();
     let mut cursor = String::new();
@@ -378,7 +382,7 @@ fn read_turns(client: &CrashClient, session: &str) -> HashMap<String, Value> {
                 .to_owned();
             assert!(
                 turns.insert(id, turn).is_none(),
-                "a turn twice in {session}"
+                "a turn is listed twice in {session}"
             );
         }
         match page["next_cursor"].as_str() {

@@ -1,4 +1,4 @@
-//! One write of a client, and its known outcome.
+//! One write of a client, and what the client knows of its outcome.
 
 use serde_json::{Value, json};
 
@@ -11,8 +11,8 @@ pub(crate) enum Kind {
     Create,
     /// Starts a turn.
     Start,
-    /// Writes a complete finished turn.
-    Whole,
+    /// Writes a complete, finalized turn in one call.
+    Complete,
     Append,
     Finalize,
     Fail,
@@ -23,20 +23,20 @@ pub(crate) enum Kind {
 /// The outcome of a write, as far as the client knows it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Outcome {
-    /// No answer, or one that allows a retry.
+    /// No answer arrived, or one that allows a retry.
     Unknown,
     /// The write is durable.
-    Acked(Reported),
+    Acked(Ack),
     /// The write did not happen.
     Rejected,
 }
 
-/// The facts of an acknowledgement.
+/// An acknowledgement.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Reported {
-    /// The time at which the answer arrived.
+pub(crate) struct Ack {
+    /// When the answer arrived, on the [`Clock`](crate::world::Clock).
     pub(crate) at: u64,
-    /// Whether it repeats an answer that may have been lost.
+    /// Whether the answer is a replay.
     pub(crate) replayed: bool,
     pub(crate) turn_id: Option<String>,
     pub(crate) first_seq: u64,
@@ -51,7 +51,7 @@ pub(crate) struct Text {
     pub(crate) text: String,
 }
 
-/// A write with a stable key: it can be retried safely.
+/// A write with a key, which makes retries safe.
 #[derive(Debug, Clone)]
 pub(crate) struct Op {
     pub(crate) kind: Kind,
@@ -62,13 +62,13 @@ pub(crate) struct Op {
     pub(crate) body: Value,
     /// The items that the write creates, in order.
     pub(crate) texts: Vec<Text>,
-    /// The time at which the write was first sent.
+    /// When the write was first sent, on the same clock.
     pub(crate) sent: u64,
     pub(crate) outcome: Outcome,
 }
 
 impl Op {
-    /// Sends the write; returns the answer, if one arrives.
+    /// Sends the write, and waits for the answer.
     pub(crate) fn send(&self, client: &CrashClient) -> Result<CrashReply, NoAnswer> {
         client.post(&self.path(), &self.body)
     }
@@ -78,7 +78,7 @@ impl Op {
         let turn = self.turn.as_deref().unwrap_or_default();
         match self.kind {
             Kind::Create => "/api/v1/sessions".to_owned(),
-            Kind::Start | Kind::Whole => format!("{session}/turns"),
+            Kind::Start | Kind::Complete => format!("{session}/turns"),
             Kind::Append => format!("{session}/turns/{turn}/items"),
             Kind::Finalize => format!("{session}/turns/{turn}/finalize"),
             Kind::Fail => format!("{session}/turns/{turn}/fail"),
@@ -87,16 +87,16 @@ impl Op {
         }
     }
 
-    /// Processes the answer that arrived at `at`; returns whether it settles the outcome.
-    pub(crate) fn take(&mut self, reply: &CrashReply, at: u64) -> bool {
+    /// Derives the outcome from the answer that arrived at `at`; returns whether the outcome is now known.
+    pub(crate) fn apply_reply(&mut self, reply: &CrashReply, at: u64) -> bool {
         if reply.is_success() {
             assert_eq!(
                 reply.durability.as_deref(),
                 Some("flushed"),
                 "{self:?}: {reply:?}"
             );
-            self.outcome = Outcome::Acked(self.reported(reply, at));
-        } else if self.may_be_refused(reply) {
+            self.outcome = Outcome::Acked(self.parse_ack(reply, at));
+        } else if self.is_legitimate_refusal(reply) {
             self.outcome = Outcome::Rejected;
         } else {
             assert!(reply.status >= 500, "{self:?}: {reply:?}");
@@ -104,15 +104,15 @@ impl Op {
         self.outcome != Outcome::Unknown
     }
 
-    /// Whether the refusal is legitimate: another writer may have written since this client read.
-    fn may_be_refused(&self, reply: &CrashReply) -> bool {
+    /// Returns whether the refusal is legitimate: another writer may have written since this writer's last answer.
+    fn is_legitimate_refusal(&self, reply: &CrashReply) -> bool {
         reply.status == 409
             && reply.code() == "seq_conflict"
             && self.body.get("expected_seq").is_some()
     }
 
-    /// The facts of a successful answer.
-    pub(crate) fn reported(&self, reply: &CrashReply, at: u64) -> Reported {
+    /// Reads the acknowledgement in a successful answer.
+    pub(crate) fn parse_ack(&self, reply: &CrashReply, at: u64) -> Ack {
         let expected = match self.kind {
             Kind::Finalize | Kind::Fail | Kind::Cancel => [200, 200],
             _ => [200, 201],
@@ -130,7 +130,7 @@ impl Op {
         } else {
             (seq("first_seq"), seq("last_seq"))
         };
-        if matches!(self.kind, Kind::Start | Kind::Whole | Kind::Replace) {
+        if matches!(self.kind, Kind::Start | Kind::Complete | Kind::Replace) {
             assert_eq!(
                 reply.body["request_id"],
                 json!(self.key),
@@ -138,7 +138,7 @@ impl Op {
             );
             assert_eq!(reply.body["differs"], json!(false), "{self:?}: {reply:?}");
         }
-        Reported {
+        Ack {
             at,
             replayed,
             turn_id,
@@ -147,30 +147,30 @@ impl Op {
         }
     }
 
-    /// The facts of the acknowledgement, if one arrived.
-    pub(crate) fn acked(&self) -> Option<&Reported> {
+    /// Returns the acknowledgement, if one arrived.
+    pub(crate) fn acked(&self) -> Option<&Ack> {
         match &self.outcome {
-            Outcome::Acked(reported) => Some(reported),
+            Outcome::Acked(ack) => Some(ack),
             Outcome::Unknown | Outcome::Rejected => None,
         }
     }
 
-    /// The turn that the write started or changed.
+    /// Returns the id of the turn that the write started or changed.
     pub(crate) fn turn_id(&self) -> Option<&str> {
         match self.kind {
-            Kind::Start | Kind::Whole | Kind::Replace => self.acked()?.turn_id.as_deref(),
+            Kind::Start | Kind::Complete | Kind::Replace => self.acked()?.turn_id.as_deref(),
             _ => self.turn.as_deref(),
         }
     }
 
-    /// Whether the answer to a retry equals the first one.
-    pub(crate) fn agrees(&self, again: &Reported) -> bool {
+    /// Returns whether the answer to a retry agrees with the first answer.
+    pub(crate) fn agrees_with(&self, replay: &Ack) -> bool {
         let Some(first) = self.acked() else {
             return false;
         };
-        let same_place = first.first_seq == again.first_seq && first.turn_id == again.turn_id;
-        again.replayed
+        let same_place = first.first_seq == replay.first_seq && first.turn_id == replay.turn_id;
+        replay.replayed
             && same_place
-            && (self.kind != Kind::Append || first.last_seq == again.last_seq)
+            && (self.kind != Kind::Append || first.last_seq == replay.last_seq)
     }
 }

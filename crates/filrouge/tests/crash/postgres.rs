@@ -1,5 +1,5 @@
-//! Two servers, each on its own machine, on one PostgreSQL database that waits for its disk. Whatever happens to a
-//! server, to the database or to the connections: no acknowledged write is lost or duplicated, and both servers serve
+//! Two servers with separate homes on one PostgreSQL database that flushes each commit. Whatever happens to a server,
+//! to the database or to the connections: no acknowledged write is lost or duplicated, and both servers accept writes
 //! again without a restart.
 
 use std::fs;
@@ -18,18 +18,19 @@ use crate::model;
 use crate::server::{CrashServer, Home};
 use crate::workload::Writer;
 use crate::world::Clock;
-use crate::{Seed, number};
+use crate::{Seed, env_number};
 
 const WRITERS: u32 = 6;
 const SESSIONS: usize = 20;
-/// A required event that takes longer counts as hung.
-const PATIENCE: Duration = Duration::from_secs(30);
+/// The longest time until a server accepts a write.
+const WRITABLE_WITHIN: Duration = Duration::from_secs(30);
 
-/// Two machines and their running servers.
+/// Two homes, as on two machines, and their running servers.
 struct Site {
     homes: [Home; 2],
     servers: [Mutex<CrashServer>; 2],
     origins: [Mutex<Arc<str>>; 2],
+    /// The number of writes sent by [`Site::accepts_writes`].
     probes: Mutex<u64>,
 }
 
@@ -38,9 +39,9 @@ impl Site {
         let homes = [Home::with_store(url), Home::with_store(url)];
         let first = start(&homes[0]);
         let keyring = |home: &Home| home.root().join("config/filrouge/keyring.json");
-        let folder = keyring(&homes[1]);
-        fs::create_dir_all(folder.parent().expect("a folder")).expect("a folder");
-        fs::copy(keyring(&homes[0]), keyring(&homes[1])).expect("the keyring");
+        let copy = keyring(&homes[1]);
+        fs::create_dir_all(copy.parent().expect("a folder")).expect("create the folder");
+        fs::copy(keyring(&homes[0]), copy).expect("copy the keyring");
         let second = start(&homes[1]);
         let origins = [&first, &second].map(|server| Mutex::new(server.origin().into()));
         Self {
@@ -62,17 +63,17 @@ impl Site {
         *self.origins[machine].lock().expect("no panic") = server.origin().into();
     }
 
-    /// Freezes a server at an arbitrary point until the other one has written, however long that takes.
+    /// Freezes a server (SIGSTOP) until the other one has accepted a write.
     fn freeze(&self, machine: usize) {
         let server = self.servers[machine].lock().expect("no panic");
         server.signal("STOP");
-        let written = self.writes(1 - machine);
+        let written = self.accepts_writes(1 - machine);
         server.signal("CONT");
         assert!(written, "a frozen server blocks the other one");
     }
 
-    /// Whether the server eventually accepts a write.
-    fn writes(&self, machine: usize) -> bool {
+    /// Returns whether the server accepts a write in time.
+    fn accepts_writes(&self, machine: usize) -> bool {
         let begun = Instant::now();
         let number = {
             let mut probes = self.probes.lock().expect("no panic");
@@ -80,7 +81,7 @@ impl Site {
             *probes
         };
         let body = json!({ "request_id": format!("probe-{number}"), "question_neutral": "?" });
-        while begun.elapsed() < PATIENCE {
+        while begun.elapsed() < WRITABLE_WITHIN {
             let reply = self
                 .client(machine)
                 .post("/api/v1/sessions/probes/turns", &body);
@@ -93,9 +94,12 @@ impl Site {
     }
 
     /// Checks that both servers accept writes and read intact data.
-    fn assert_well(&self) {
+    fn assert_healthy(&self) {
         for machine in [0, 1] {
-            assert!(self.writes(machine), "server {machine} accepts no writes");
+            assert!(
+                self.accepts_writes(machine),
+                "server {machine} accepts no writes"
+            );
             let ready = self.client(machine).get("/readyz");
             assert_eq!(ready["integrity"], json!(null), "{ready}");
         }
@@ -103,11 +107,11 @@ impl Site {
 }
 
 fn start(home: &Home) -> CrashServer {
-    CrashServer::start_set(home, &Faults::default(), &[])
+    CrashServer::start_with_env(home, &Faults::default(), &[])
 }
 
-/// Runs writers on both servers during `trouble`, then compares the servers' data with all answers.
-fn under_load(seed: &Seed, site: &Site, trouble: impl FnOnce(&mut StdRng)) {
+/// Runs writers on both servers during `inject_faults`, then compares the servers' data with all answers.
+fn under_load(seed: &Seed, site: &Site, inject_faults: impl FnOnce(&mut StdRng)) {
     let clock = Clock::default();
     let sessions: Vec<String> = (1..=SESSIONS).map(|n| format!("session-{n}")).collect();
     let mut writers: Vec<Writer> = (1..=WRITERS)
@@ -117,21 +121,21 @@ fn under_load(seed: &Seed, site: &Site, trouble: impl FnOnce(&mut StdRng)) {
     std::thread::scope(|scope| {
         for (n, writer) in writers.iter_mut().enumerate() {
             writer.switch_to(&sessions);
-            let (clock, ending, asked) = (&clock, &ending, Mutex::new(n));
+            let (clock, ending, requests) = (&clock, &ending, Mutex::new(n));
             scope.spawn(move || {
-                // Alternates between the servers: a request that one does not answer is sent to the other.
-                let at = || {
-                    let mut asked = asked.lock().expect("no panic");
-                    *asked += 1;
-                    site.client(*asked % 2)
+                // The writer alternates between the servers: a request that one does not answer is sent to the other.
+                let next_server = || {
+                    let mut requests = requests.lock().expect("no panic");
+                    *requests += 1;
+                    site.client(*requests % 2)
                 };
-                writer.write_anywhere(&at, clock, ending);
+                writer.write_anywhere(&next_server, clock, ending);
             });
         }
-        let end = End(&ending);
-        trouble(&mut seed.rng(0));
-        site.assert_well();
-        drop(end);
+        let stop = StopOnDrop(&ending);
+        inject_faults(&mut seed.rng(0));
+        site.assert_healthy();
+        drop(stop);
     });
     let acked = writers
         .iter()
@@ -139,7 +143,7 @@ fn under_load(seed: &Seed, site: &Site, trouble: impl FnOnce(&mut StdRng)) {
         .filter(|op| op.acked().is_some())
         .count();
     eprintln!("{acked} acknowledged writes");
-    assert!(acked > 50, "only {acked} writes: too little load");
+    assert!(acked > 50, "too little load: only {acked} writes");
     for machine in [0, 1] {
         let ops = writers.iter().flat_map(|w| w.ops());
         model::check(&site.client(machine), ops);
@@ -147,16 +151,17 @@ fn under_load(seed: &Seed, site: &Site, trouble: impl FnOnce(&mut StdRng)) {
     }
 }
 
-/// Stops the writers, even when `trouble` panics.
-struct End<'a>(&'a AtomicBool);
+/// Stops the writers, even if `inject_faults` panics.
+struct StopOnDrop<'a>(&'a AtomicBool);
 
-impl Drop for End<'_> {
+impl Drop for StopOnDrop<'_> {
     fn drop(&mut self) {
         self.0.store(true, Ordering::SeqCst);
     }
 }
 
-fn database() -> (Database, String) {
+/// Starts a PostgreSQL server that flushes each commit; returns it and the name of an empty database.
+fn durable_database() -> (Database, String) {
     let database = Database::start(Options {
         durable: true,
         ..Options::default()
@@ -166,13 +171,13 @@ fn database() -> (Database, String) {
 }
 
 fn rounds() -> u64 {
-    number("FILROUGE_CRASH_POSTGRES_ROUNDS", 4)
+    env_number("FILROUGE_CRASH_POSTGRES_ROUNDS", 4)
 }
 
 #[test]
 fn servers_on_postgres_are_killed_and_frozen() {
-    let seed = Seed::of("servers_on_postgres_are_killed_and_frozen");
-    let (database, name) = database();
+    let seed = Seed::new("servers_on_postgres_are_killed_and_frozen");
+    let (database, name) = durable_database();
     let site = Site::new(&database.url(&name));
     under_load(&seed, &site, |rng| {
         for _ in 0..rounds() {
@@ -186,10 +191,10 @@ fn servers_on_postgres_are_killed_and_frozen() {
 
 #[test]
 fn servers_survive_restarts_of_postgres_under_load() {
-    let seed = Seed::of("servers_survive_restarts_of_postgres_under_load");
-    let (database, name) = database();
+    let seed = Seed::new("servers_survive_restarts_of_postgres_under_load");
+    let (database, name) = durable_database();
     let site = Site::new(&database.url(&name));
-    let others = format!(
+    let terminate_all = format!(
         "SELECT pg_terminate_backend(pid) FROM pg_stat_activity
          WHERE datname = '{name}' AND pid <> pg_backend_pid()"
     );
@@ -199,15 +204,18 @@ fn servers_survive_restarts_of_postgres_under_load() {
             database.stop_immediate();
             std::thread::sleep(Duration::from_millis(rng.random_range(0..500)));
             database.restart();
-            site.assert_well();
+            site.assert_healthy();
             let mut ended = 0;
             for _ in 0..5 {
                 std::thread::sleep(Duration::from_millis(rng.random_range(0..300)));
-                // No connection is found when the servers have not reconnected since the last round.
-                ended += database.sql("postgres", &others).len();
+                // There are none if the servers have not reconnected since the last round.
+                ended += database.sql("postgres", &terminate_all).len();
             }
-            assert!(ended > 0, "there was no connection to close");
-            site.assert_well();
+            assert!(
+                ended > 0,
+                "the servers had no connection that could be ended"
+            );
+            site.assert_healthy();
         }
         database.pause();
         std::thread::sleep(Duration::from_secs(2));
@@ -217,8 +225,8 @@ fn servers_survive_restarts_of_postgres_under_load() {
 
 #[test]
 fn connections_to_postgres_are_lost_after_commits() {
-    let seed = Seed::of("connections_to_postgres_are_lost_after_commits");
-    let (database, name) = database();
+    let seed = Seed::new("connections_to_postgres_are_lost_after_commits");
+    let (database, name) = durable_database();
     let cut = Cut::before(database.tcp());
     let site = Site::new(&cut.url(&name));
     under_load(&seed, &site, |rng| {
@@ -230,7 +238,7 @@ fn connections_to_postgres_are_lost_after_commits() {
                 std::thread::sleep(Duration::from_millis(rng.random_range(0..200)));
             }
             cut.cut();
-            site.assert_well();
+            site.assert_healthy();
         }
         cut.hold();
         std::thread::sleep(Duration::from_secs(2));

@@ -1,4 +1,4 @@
-//! Power cuts: store, keys and anchor restart from the content that a disk would have.
+//! Power cuts: the server restarts from the store, keys and anchor that the disk would have after the cut.
 
 use std::fs;
 use std::path::Path;
@@ -11,42 +11,42 @@ use crate::disk::Faults;
 use crate::image::{Disk, Image, Unsynced};
 use crate::server::{CrashServer, Home};
 use crate::world::CrashWorld;
-use crate::{Seed, number};
+use crate::{Seed, env_number};
 
-const KINDS: [Unsynced; 4] = [
+/// The effects of a cut, from which one is chosen at random.
+const EFFECTS: [Unsynced; 4] = [
     Unsynced::Torn,
     Unsynced::Lost,
     Unsynced::Torn,
     Unsynced::Kept,
 ];
 
-/// The number of power cuts of one store.
-const CUTS_OF_A_STORE: u64 = 5;
+/// The number of successive power cuts on one store.
+const CUTS_PER_STORE: u64 = 5;
 
 #[test]
 fn acknowledged_writes_survive_power_cuts() {
-    let seed = Seed::of("acknowledged_writes_survive_power_cuts");
+    let seed = Seed::new("acknowledged_writes_survive_power_cuts");
     let mut rng = seed.rng(0);
     let mut store = (Home::new(), CrashWorld::new(6, 6, &mut rng));
-    for cut in 0..number("FILROUGE_CRASH_CUTS", 12) {
-        if cut % CUTS_OF_A_STORE == 0 {
+    for cut in 0..env_number("FILROUGE_CRASH_CUTS", 12) {
+        if cut % CUTS_PER_STORE == 0 {
             store = (Home::new(), CrashWorld::new(6, 6, &mut rng));
         }
         let (home, world) = &mut store;
-        let unsynced = KINDS[rng.random_range(0..KINDS.len())];
+        let unsynced = EFFECTS[rng.random_range(0..EFFECTS.len())];
         let life = Duration::from_millis(rng.random_range(20..400));
-        let asleep = rng.random_bool(0.2);
+        let during_start = rng.random_bool(0.2);
         let image = run_until_cut(
             home,
             Faults::default(),
             unsynced,
             &mut rng,
             |home, faults| {
-                if asleep {
-                    // The power is cut while the server starts.
+                if during_start {
                     CrashServer::start_and_kill(home, faults, life / 8);
                 } else {
-                    let mut server = CrashServer::start_with(home, faults)
+                    let mut server = CrashServer::start_with_faults(home, faults)
                         .unwrap_or_else(|e| panic!("cut {cut}: {e:?}"));
                     world.write_until_killed(&mut server, life);
                 }
@@ -61,23 +61,23 @@ fn acknowledged_writes_survive_power_cuts() {
     }
 }
 
-/// Without real flushes writes must be lost; otherwise the test above proves nothing.
+/// Shows that the test above detects losses: without real flushes, acknowledged writes must be lost.
 #[test]
 fn a_disk_that_never_flushes_loses_acknowledged_writes() {
-    let seed = Seed::of("a_disk_that_never_flushes_loses_acknowledged_writes");
+    let seed = Seed::new("a_disk_that_never_flushes_loses_acknowledged_writes");
     let mut rng = seed.rng(0);
     for unsynced in [Unsynced::Lost, Unsynced::Torn] {
-        // On a slow machine the kill may precede the first acknowledgement: then the round is repeated with more time.
+        // If the kill precedes the first acknowledgement on a slow machine, the round is repeated with more time.
         let mut write_time = Duration::from_millis(300);
         let (home, world, image) = loop {
             let (home, mut world) = (Home::new(), CrashWorld::new(4, 4, &mut rng));
             let faults = Faults {
-                lie: true,
+                fake_sync: true,
                 ..Faults::default()
             };
             let image = run_until_cut(&home, faults, unsynced, &mut rng, |home, faults| {
-                let mut server =
-                    CrashServer::start_with(home, faults).unwrap_or_else(|e| panic!("{e:?}"));
+                let mut server = CrashServer::start_with_faults(home, faults)
+                    .unwrap_or_else(|e| panic!("{e:?}"));
                 world.write_until_killed(&mut server, write_time);
             });
             if world.acked() > 0 {
@@ -90,20 +90,20 @@ fn a_disk_that_never_flushes_loses_acknowledged_writes() {
             );
         };
         home.replace_by_image(&image);
-        let Ok(server) = CrashServer::start_with(&home, &Faults::default()) else {
+        let Ok(server) = CrashServer::start_with_faults(&home, &Faults::default()) else {
             continue;
         };
         assert!(
-            world.lost(server.origin()) > 0,
-            "no loss was noticed on a disk that never flushes ({unsynced:?})"
+            world.count_lost(server.origin()) > 0,
+            "no loss was detected on a disk that never flushes ({unsynced:?})"
         );
     }
 }
 
-/// Changes that the recorder misses would be lost in every image.
+/// Shows that the recorder misses no change: it would be lost in every image.
 #[test]
 fn the_record_contains_every_change() {
-    let seed = Seed::of("the_record_contains_every_change");
+    let seed = Seed::new("the_record_contains_every_change");
     let mut rng = seed.rng(0);
     let (home, mut world) = (Home::new(), CrashWorld::new(1, 3, &mut rng));
     let image = run_until_cut(
@@ -113,21 +113,22 @@ fn the_record_contains_every_change() {
         &mut rng,
         |home, faults| {
             let mut server =
-                CrashServer::start_with(home, faults).unwrap_or_else(|e| panic!("{e:?}"));
+                CrashServer::start_with_faults(home, faults).unwrap_or_else(|e| panic!("{e:?}"));
             assert!(
-                world.write_some(server.origin(), 200),
-                "the server went away"
+                world.write_sequentially(server.origin(), 200),
+                "the server ended unexpectedly"
             );
-            // A kill between an operation and its record is no fault of the recorder, so the test waits until the
-            // anchor is up to date.
-            wait_for_rest(faults.record.as_deref().expect("a record"));
+            // A kill between a change and its record would look like a missed change, so the test waits until the
+            // server writes no more.
+            wait_until_idle(faults.record.as_deref().expect("a record"));
             server.kill();
-            CrashServer::start_with(home, faults)
+            CrashServer::start_with_faults(home, faults)
                 .unwrap_or_else(|e| panic!("{e:?}"))
                 .stop();
         },
     );
-    let live = Disk::new(&home.root()).after_cut(&home.beside("nothing"), Unsynced::Kept, &mut rng);
+    let live =
+        Disk::new(&home.root()).after_cut(&home.test_file("nothing"), Unsynced::Kept, &mut rng);
     assert!(
         live.files().keys().eq(image.files().keys()),
         "{:?} != {:?}",
@@ -143,8 +144,8 @@ fn the_record_contains_every_change() {
     }
 }
 
-/// Waits until the disk is idle for a while.
-fn wait_for_rest(record: &Path) {
+/// Waits until the server has written nothing for 300 ms.
+fn wait_until_idle(record: &Path) {
     let length = || fs::metadata(record).map(|m| m.len()).expect("the record");
     for _ in 0..600 {
         let before = length();
@@ -156,7 +157,7 @@ fn wait_for_rest(record: &Path) {
     panic!("the server does not stop writing");
 }
 
-/// Runs a server on a recorded disk until its end; returns the content that the disk would have.
+/// Runs `run` on a recorded disk; returns the content that the disk would have after a power cut at its end.
 fn run_until_cut(
     home: &Home,
     faults: Faults,
@@ -164,7 +165,7 @@ fn run_until_cut(
     rng: &mut StdRng,
     run: impl FnOnce(&Home, &Faults),
 ) -> Image {
-    let record = home.beside("record");
+    let record = home.test_file("record");
     if record.exists() {
         fs::remove_file(&record).expect("remove the old record");
     }

@@ -1,5 +1,5 @@
-//! SIGKILL at random moments while turns are written, searched and redacted. Whatever the index contains at that
-//! moment, a search afterwards finds the same as a scan of all items, and no file contains a redacted word.
+//! SIGKILL at random moments while turns are written, searched and redacted. After the restart, a search finds the same
+//! as a scan of all items, and no file contains a redacted word.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -14,39 +14,44 @@ use serde_json::{Value, json};
 
 use crate::http::CrashClient;
 use crate::server::{CrashServer, Home};
-use crate::{Seed, number};
+use crate::{Seed, env_number};
 
-/// The number of sessions.
 const SESSIONS: usize = 6;
-/// Concurrent writers; one of them redacts, one searches.
-const WRITERS: u64 = 4;
-/// Words that are searched for after each kill, in addition to the redacted ones.
+/// The number of concurrent clients; each of them writes, redacts and searches.
+const CLIENTS: u64 = 4;
+/// The number of words that are searched for after each kill, in addition to the redacted ones.
 const SAMPLE: usize = 24;
 
-/// An acknowledged turn, and the word that occurs only in it.
+/// An acknowledged turn, and a word that occurs only in it.
 #[derive(Debug, Clone)]
-struct Reported {
+struct AckedTurn {
     session: String,
     turn: String,
     word: String,
 }
 
-/// The clients' knowledge about the store.
+/// What the clients know about the store.
 #[derive(Default)]
-struct Known {
-    reported: Mutex<Vec<Reported>>,
+struct Knowledge {
+    acked: Mutex<Vec<AckedTurn>>,
     /// Words of turns whose redaction was acknowledged.
     redacted: Mutex<BTreeSet<String>>,
 }
 
-/// A word of letters only, which is contained in no other.
+/// The number of letters of a word before its last letter, which is `z`; no other letter is a `z`.
+const LETTERS: usize = 14;
+
+/// Follows a word, so that turns have different lengths. Searches use its words, too.
+const FILLER: &str = "with what else was said ";
+
+/// Generates a word that no other word contains.
 fn word(rng: &mut StdRng) -> String {
-    let letters = (0..14).map(|_| char::from(rng.random_range(b'a'..=b'y')));
+    let letters = (0..LETTERS).map(|_| char::from(rng.random_range(b'a'..=b'y')));
     letters.chain(['z']).collect()
 }
 
-impl Known {
-    /// Writes, redacts and searches until no server answers.
+impl Knowledge {
+    /// Writes, redacts and searches until the server does not answer.
     fn work(&self, origin: &str, mut rng: StdRng, ending: &AtomicBool) {
         let client = CrashClient::new(origin);
         let mut answered = true;
@@ -59,12 +64,10 @@ impl Known {
         }
     }
 
+    /// Writes a turn; returns whether the server answered.
     fn write(&self, client: &CrashClient, rng: &mut StdRng) -> bool {
         let (word, session) = (word(rng), format!("s{}", rng.random_range(0..SESSIONS)));
-        let long = format!(
-            "{word} {}",
-            "with what else was said ".repeat(rng.random_range(0..60))
-        );
+        let long = format!("{word} {}", FILLER.repeat(rng.random_range(0..60)));
         let request = format!("r{:x}", rng.random::<u64>());
         let body = json!({ "request_id": request, "question_neutral": format!("{word}?"), "answer_neutral": long });
         let Ok(reply) = client.post(&format!("/api/v1/sessions/{session}/turns"), &body) else {
@@ -72,49 +75,47 @@ impl Known {
         };
         assert!(reply.is_success(), "{reply:?}");
         let turn = reply.body["turn_id"].as_str().expect("a turn").to_owned();
-        let reported = Reported {
+        let acked = AckedTurn {
             session,
             turn,
             word,
         };
-        self.reported.lock().expect("no panic").push(reported);
+        self.acked.lock().expect("no panic").push(acked);
         true
     }
 
+    /// Redacts a turn; returns whether the server answered.
     fn redact(&self, client: &CrashClient, rng: &mut StdRng) -> bool {
-        let Some(reported) = self.reported.lock().expect("no panic").choose(rng).cloned() else {
+        let Some(acked) = self.acked.lock().expect("no panic").choose(rng).cloned() else {
             return true;
         };
         let path = format!(
             "/api/v1/sessions/{}/turns/{}/redact",
-            reported.session, reported.turn
+            acked.session, acked.turn
         );
-        let Ok(reply) = client.post(&path, &json!({ "reason": "asked to" })) else {
+        let Ok(reply) = client.post(&path, &json!({ "reason": "requested" })) else {
             return false;
         };
         assert!(reply.is_success(), "{reply:?}");
         self.redacted
             .lock()
             .expect("no panic")
-            .insert(reported.word.clone());
+            .insert(acked.word.clone());
         // After this answer, no search finds the word.
-        match client.try_get(&format!("/api/v1/search?q={}", reported.word)) {
+        match client.try_get(&format!("/api/v1/search?q={}", acked.word)) {
             Ok(reply) => {
                 assert_eq!(reply.status, 200, "{reply:?}");
-                assert_eq!(
-                    reply.body["total_sessions"], 0,
-                    "{}: {reply:?}",
-                    reported.word
-                );
+                assert_eq!(reply.body["total_sessions"], 0, "{}: {reply:?}", acked.word);
                 true
             }
             Err(_) => false,
         }
     }
 
+    /// Searches for a word; returns whether the server answered.
     fn search(&self, client: &CrashClient, rng: &mut StdRng) -> bool {
-        let word = self.reported.lock().expect("no panic").choose(rng).cloned();
-        let word = word.map_or_else(|| "said".to_owned(), |reported| reported.word);
+        let word = self.acked.lock().expect("no panic").choose(rng).cloned();
+        let word = word.map_or_else(|| "said".to_owned(), |acked| acked.word);
         match client.try_get(&format!("/api/v1/search?q={word}")) {
             Ok(reply) => {
                 assert_eq!(reply.status, 200, "{reply:?}");
@@ -127,19 +128,19 @@ impl Known {
     /// Compares the results of searches with a scan of all items.
     fn check(&self, origin: &str, rng: &mut StdRng) {
         let client = CrashClient::new(origin);
-        let said = everything(&client);
-        let reported = self.reported.lock().expect("no panic").clone();
+        let items = all_texts(&client);
+        let acked = self.acked.lock().expect("no panic").clone();
         let redacted = self.redacted.lock().expect("no panic").clone();
-        let sample: Vec<&Reported> = reported.choose_multiple(rng, SAMPLE).collect();
-        let words = sample.iter().map(|reported| reported.word.as_str());
+        let sample: Vec<&AckedTurn> = acked.choose_multiple(rng, SAMPLE).collect();
+        let words = sample.iter().map(|acked| acked.word.as_str());
         for word in words.chain(redacted.iter().map(String::as_str)) {
-            let holding = said
+            let holding = items
                 .iter()
                 .filter(|(_, texts)| texts.iter().any(|t| t.contains(word)));
             let holding: BTreeSet<&str> = holding.map(|(session, _)| session.as_str()).collect();
             assert!(
                 !redacted.contains(word) || holding.is_empty(),
-                "{word} was redacted"
+                "{word} was redacted, but is shown in {holding:?}"
             );
             assert_eq!(
                 found(&client, word),
@@ -147,14 +148,14 @@ impl Known {
                 "{word}"
             );
         }
-        let all = |texts: &Vec<String>| texts.iter().any(|text| text.contains("what else"));
-        let holding = said.iter().filter(|(_, texts)| all(texts)).count();
+        let has_filler = |texts: &Vec<String>| texts.iter().any(|text| text.contains("what else"));
+        let holding = items.iter().filter(|(_, texts)| has_filler(texts)).count();
         assert_eq!(found(&client, "%22what%20else%22").len(), holding);
     }
 }
 
-/// The texts of all items, by session.
-fn everything(client: &CrashClient) -> BTreeMap<String, Vec<String>> {
+/// Reads the parts of all items, by session.
+fn all_texts(client: &CrashClient) -> BTreeMap<String, Vec<String>> {
     let mut all = BTreeMap::new();
     for n in 0..SESSIONS {
         let session = format!("s{n}");
@@ -164,7 +165,7 @@ fn everything(client: &CrashClient) -> BTreeMap<String, Vec<String>> {
             let Ok(reply) = client.try_get(&path) else {
                 panic!("{path}: no answer");
             };
-            // A session that no write has reached yet.
+            // No write has created this session yet.
             if reply.status == 404 {
                 break;
             }
@@ -181,6 +182,7 @@ fn everything(client: &CrashClient) -> BTreeMap<String, Vec<String>> {
     all
 }
 
+/// Returns the ids of the sessions that a search finds.
 fn found(client: &CrashClient, query: &str) -> BTreeSet<String> {
     let page = client.get(&format!("/api/v1/search?q={query}&limit=500"));
     let rows = page["data"].as_array().expect("sessions").iter();
@@ -198,21 +200,27 @@ fn assert_absent(home: &Home, words: &BTreeSet<String>) {
         }
         let bytes = fs::read(&path).expect("a file");
         let mut texts = vec![bytes.clone()];
-        let magic = [0x28, 0xB5, 0x2F, 0xFD];
-        for (at, _) in bytes.windows(4).enumerate().filter(|(_, w)| *w == magic) {
+        let zstd_magic = [0x28, 0xB5, 0x2F, 0xFD];
+        for (at, _) in bytes
+            .windows(4)
+            .enumerate()
+            .filter(|(_, w)| *w == zstd_magic)
+        {
             let mut text = Vec::new();
             if let Ok(frames) = zstd::stream::read::Decoder::new(&bytes[at..]) {
                 let _ = std::io::Read::read_to_end(&mut frames.single_frame(), &mut text);
             }
             texts.push(text);
         }
-        // All words have the same length and the same last letter.
+        // All words have the same length and end with `z`.
         for text in &texts {
             for (at, _) in text.iter().enumerate().filter(|(_, b)| **b == b'z') {
-                let word = at.checked_sub(14).and_then(|start| text.get(start..=at));
+                let word = at
+                    .checked_sub(LETTERS)
+                    .and_then(|start| text.get(start..=at));
                 let word = word.and_then(|word| std::str::from_utf8(word).ok());
-                let reported = word.filter(|word| words.contains(*word));
-                assert_eq!(reported, None, "in {}", path.display());
+                let redacted = word.filter(|word| words.contains(*word));
+                assert_eq!(redacted, None, "in {}", path.display());
             }
         }
     }
@@ -220,24 +228,24 @@ fn assert_absent(home: &Home, words: &BTreeSet<String>) {
 
 #[test]
 fn searches_survive_kills_and_redacted_words_do_not() {
-    let seed = Seed::of("searches_survive_kills_and_redacted_words_do_not");
+    let seed = Seed::new("searches_survive_kills_and_redacted_words_do_not");
     let mut rng = seed.rng(0);
-    let rounds = number("FILROUGE_CRASH_SEARCH_ROUNDS", 4);
-    let (home, known) = (Home::new(), Known::default());
+    let rounds = env_number("FILROUGE_CRASH_SEARCH_ROUNDS", 4);
+    let (home, known) = (Home::new(), Knowledge::default());
     for round in 1..=rounds {
         let mut server = CrashServer::start(&home);
         known.check(server.origin(), &mut rng);
         let (ending, origin) = (AtomicBool::new(false), server.origin().to_owned());
         std::thread::scope(|scope| {
-            for writer in 0..WRITERS {
-                let rng = seed.rng(round * WRITERS + writer + 1);
+            for client in 0..CLIENTS {
+                let rng = seed.rng(round * CLIENTS + client + 1);
                 scope.spawn(|| known.work(&origin, rng, &ending));
             }
             std::thread::sleep(Duration::from_millis(rng.random_range(100..700)));
             server.kill();
             ending.store(true, Ordering::SeqCst);
         });
-        // The server is dead, and not restarted yet.
+        // The files are as the kill left them.
         assert_absent(&home, &known.redacted.lock().expect("no panic"));
     }
     let server = CrashServer::start(&home);
@@ -245,8 +253,11 @@ fn searches_survive_kills_and_redacted_words_do_not() {
     server.stop();
     assert_absent(&home, &known.redacted.lock().expect("no panic"));
     home.verify();
-    let reported = known.reported.lock().expect("no panic").len();
+    let acked = known.acked.lock().expect("no panic").len();
     let redacted = known.redacted.lock().expect("no panic").len();
-    eprintln!("{rounds} kills, {reported} turns, {redacted} redactions");
-    assert!(redacted > 0 && reported > redacted);
+    eprintln!("{rounds} kills, {acked} turns, {redacted} redactions");
+    assert!(
+        redacted > 0 && acked > redacted,
+        "too few redactions or turns"
+    );
 }

@@ -1,4 +1,4 @@
-//! The built server in a hermetic home.
+//! Runs the built server in a hermetic home.
 
 use std::fs;
 use std::io::{BufRead, BufReader};
@@ -16,11 +16,12 @@ use crate::image::Image;
 
 /// The longest time that a start may take on any machine.
 const START_LIMIT: Duration = Duration::from_secs(30);
+const SIGKILL: i32 = 9;
 
-/// A hermetic home: the store, keys and anchor are below [`Home::root`]; all other files of a test are next to it.
+/// A hermetic home folder. Store, keys and anchor are below [`Home::root`]; a test's own files are next to it.
 pub(crate) struct Home {
     dir: TempDir,
-    /// The store's URL, unless the store is in the home.
+    /// The store's URL; `None` if the store is a file in the home.
     store: Option<String>,
 }
 
@@ -30,34 +31,34 @@ impl Home {
             dir: TempDir::with_prefix("filrouge-crash-").expect("a temporary directory"),
             store: None,
         };
-        home.make_directories();
+        home.create_directories();
         home
     }
 
-    /// The home of a machine whose store is at `url`.
+    /// Creates a home whose store is at `url`.
     pub(crate) fn with_store(url: &str) -> Self {
         let mut home = Self::new();
         home.store = Some(url.to_owned());
         home
     }
 
-    /// A copy of another home, as after a reboot.
+    /// Creates a copy of another home, as after a reboot.
     pub(crate) fn copy_of(other: &Self) -> Self {
         let home = Self::new();
         copy_tree(&other.root(), &home.root());
         home
     }
 
-    /// Replaces the content of the root by the image of a disk.
+    /// Replaces the content of the root by a disk image.
     pub(crate) fn replace_by_image(&self, image: &Image) {
-        let place = self.beside("image");
-        image.write(&self.root(), &place);
+        let files = self.test_file("image");
+        image.write(&self.root(), &files);
         fs::remove_dir_all(self.root()).expect("clear the home");
-        fs::rename(place, self.root()).expect("put the image in its place");
-        self.make_directories();
+        fs::rename(files, self.root()).expect("put the image in its place");
+        self.create_directories();
     }
 
-    /// The directory that represents the disk.
+    /// Returns the directory that represents the disk.
     pub(crate) fn root(&self) -> PathBuf {
         self.dir
             .path()
@@ -66,8 +67,8 @@ impl Home {
             .join("home")
     }
 
-    /// A file of the test itself, which a power cut does not affect.
-    pub(crate) fn beside(&self, name: &str) -> PathBuf {
+    /// Returns the path of a file of the test itself, which a power cut does not affect.
+    pub(crate) fn test_file(&self, name: &str) -> PathBuf {
         self.dir
             .path()
             .canonicalize()
@@ -95,23 +96,23 @@ impl Home {
         assert_eq!(report["status"], "intact", "{report}");
     }
 
-    fn make_directories(&self) {
+    fn create_directories(&self) {
         for part in ["data/filrouge", "config", "state"] {
             fs::create_dir_all(self.root().join(part)).expect("create the home's directories");
         }
     }
 
-    /// The binary with `arguments`, this home's store, and an isolated environment.
+    /// Returns a command that runs `filrouge` with `arguments`, on this home's store and in an isolated environment.
     pub(crate) fn command(&self, arguments: &[&str]) -> Command {
         if let Some(url) = &self.store {
-            return self.command_of(url, arguments);
+            return self.command_for_store(url, arguments);
         }
         let store = self.root().join("data/filrouge/filrouge.db");
-        self.command_of(&format!("sqlite:{}", store.display()), arguments)
+        self.command_for_store(&format!("sqlite:{}", store.display()), arguments)
     }
 
-    /// As [`Self::command`], with the store at `url`.
-    pub(crate) fn command_of(&self, url: &str, arguments: &[&str]) -> Command {
+    /// Like [`Self::command`], with the store at `url`.
+    pub(crate) fn command_for_store(&self, url: &str, arguments: &[&str]) -> Command {
         let root = self.root();
         let mut command = Command::new(env!("CARGO_BIN_EXE_filrouge"));
         for (name, _) in
@@ -137,14 +138,14 @@ impl Drop for Home {
     fn drop(&mut self) {
         if std::thread::panicking() {
             self.dir.disable_cleanup(true);
-            eprintln!("kept for inspection: {}", self.dir.path().display());
+            eprintln!("files of the failed test: {}", self.dir.path().display());
         }
     }
 }
 
 /// Copies files and directories, without SQLite's shared memory.
 fn copy_tree(from: &Path, to: &Path) {
-    fs::create_dir_all(to).expect("make a directory");
+    fs::create_dir_all(to).expect("create a directory");
     fs::set_permissions(to, fs::metadata(from).expect("a directory").permissions())
         .expect("set permissions");
     for entry in fs::read_dir(from).expect("read a directory") {
@@ -158,14 +159,15 @@ fn copy_tree(from: &Path, to: &Path) {
     }
 }
 
-/// A running server; killed when dropped.
+/// A running server. Dropping it kills it.
 pub(crate) struct CrashServer {
     child: Child,
     origin: String,
+    /// How long the start took.
     ready_after: Duration,
 }
 
-/// A server that ended before it was ready.
+/// The failure of a server that exited before it was ready.
 #[derive(Debug)]
 pub(crate) struct NotStarted {
     pub(crate) status: ExitStatus,
@@ -173,22 +175,22 @@ pub(crate) struct NotStarted {
 }
 
 impl NotStarted {
-    /// Whether a SIGKILL ended it.
+    /// Returns whether a SIGKILL ended the server.
     pub(crate) fn was_killed(&self) -> bool {
-        self.status.signal() == Some(9)
+        self.status.signal() == Some(SIGKILL)
     }
 }
 
 impl CrashServer {
-    /// Starts a server on a healthy disk, which must succeed.
+    /// Starts a server on a disk without faults, which must succeed.
     pub(crate) fn start(home: &Home) -> Self {
-        Self::start_with(home, &Faults::default())
+        Self::start_with_faults(home, &Faults::default())
             .unwrap_or_else(|e| panic!("the server does not start: {}\n{}", e.status, e.stderr))
     }
 
-    /// Starts a server on a disk with `faults` and with these variables of the environment.
-    pub(crate) fn start_set(home: &Home, faults: &Faults, variables: &[(&str, &str)]) -> Self {
-        Self::ready(home, |command| {
+    /// Starts a server on a disk with `faults` and with these environment variables, which must succeed.
+    pub(crate) fn start_with_env(home: &Home, faults: &Faults, variables: &[(&str, &str)]) -> Self {
+        Self::start_and_wait(home, |command| {
             command.envs(faults.environment(&home.root()));
             command.envs(variables.iter().copied());
         })
@@ -196,28 +198,31 @@ impl CrashServer {
     }
 
     /// Starts a server on a disk with `faults`, and waits until it is ready or has ended.
-    pub(crate) fn start_with(home: &Home, faults: &Faults) -> Result<Self, NotStarted> {
-        Self::ready(home, |command| {
+    pub(crate) fn start_with_faults(home: &Home, faults: &Faults) -> Result<Self, NotStarted> {
+        Self::start_and_wait(home, |command| {
             command.envs(faults.environment(&home.root()));
         })
     }
 
-    fn ready(home: &Home, set: impl FnOnce(&mut Command)) -> Result<Self, NotStarted> {
+    fn start_and_wait(
+        home: &Home,
+        configure: impl FnOnce(&mut Command),
+    ) -> Result<Self, NotStarted> {
         let begin = Instant::now();
-        let mut child = spawn(home, set);
+        let mut child = spawn(home, configure);
         let mut lines = BufReader::new(child.stdout.take().expect("a pipe")).lines();
         let (sender, receiver) = mpsc::channel();
         std::thread::spawn(move || {
             if let Some(Ok(line)) = lines.next() {
                 sender.send(line).ok();
             }
-            lines.for_each(drop); // keeps the pipe open and empty
+            lines.for_each(drop); // so that the server can always write to the pipe
         });
         match receiver.recv_timeout(START_LIMIT) {
             Ok(line) => {
                 let origin = line
                     .strip_prefix("listening on ")
-                    .unwrap_or_else(|| panic!("unexpected line: {line:?}"));
+                    .unwrap_or_else(|| panic!("unexpected first line of stdout: {line:?}"));
                 Ok(Self {
                     origin: origin.trim_end_matches('/').to_owned(),
                     child,
@@ -228,7 +233,7 @@ impl CrashServer {
                 let status = child.wait().expect("wait for the server");
                 Err(NotStarted {
                     status,
-                    stderr: fs::read_to_string(home.beside("stderr")).unwrap_or_default(),
+                    stderr: fs::read_to_string(home.test_file("stderr")).unwrap_or_default(),
                 })
             }
             Err(mpsc::RecvTimeoutError::Timeout) => {
@@ -253,27 +258,27 @@ impl CrashServer {
         &self.origin
     }
 
-    /// How long it took to be ready.
+    /// Returns how long the start took.
     pub(crate) fn ready_after(&self) -> Duration {
         self.ready_after
     }
 
-    /// Sends SIGKILL, and waits for the end.
+    /// Kills the server (SIGKILL).
     pub(crate) fn kill(&mut self) {
         self.child.kill().expect("kill the server");
         self.child.wait().expect("wait for the server");
     }
 
-    /// Sends a signal by its name, such as `STOP`.
+    /// Sends the signal of this name, such as `STOP`.
     pub(crate) fn signal(&self, name: &str) {
-        let asked = Command::new("sh")
+        let sent = Command::new("sh")
             .arg("-c")
             .arg(format!("kill -{name} {}", self.child.id()))
             .status();
-        assert!(asked.is_ok_and(|s| s.success()), "SIG{name} cannot be sent");
+        assert!(sent.is_ok_and(|s| s.success()), "SIG{name} cannot be sent");
     }
 
-    /// Sends SIGTERM, and waits for the end.
+    /// Stops the server (SIGTERM), which must exit successfully.
     pub(crate) fn stop(mut self) {
         self.signal("TERM");
         let status = self.child.wait().expect("wait for the server");
@@ -291,10 +296,10 @@ impl Drop for CrashServer {
     }
 }
 
-fn spawn(home: &Home, set: impl FnOnce(&mut Command)) -> Child {
-    let stderr = fs::File::create(home.beside("stderr")).expect("a file for stderr");
+fn spawn(home: &Home, configure: impl FnOnce(&mut Command)) -> Child {
+    let stderr = fs::File::create(home.test_file("stderr")).expect("a file for stderr");
     let mut command = home.command(&["serve", "--listen", "127.0.0.1:0"]);
-    set(&mut command);
+    configure(&mut command);
     command.stdout(Stdio::piped()).stderr(stderr);
     command.spawn().expect("start the server")
 }

@@ -1,5 +1,5 @@
-//! Streams that are recorded while their server is killed or stopped: everything that was shown or acknowledged is in
-//! the ledger, once, and every turn can be continued (promises P1 and P4).
+//! Streams whose server is killed or stopped while it records them. Everything that was shown or acknowledged is in the
+//! ledger, once, and every turn can be continued (promises P1 and P4).
 
 mod check;
 mod flushes;
@@ -18,26 +18,26 @@ use rand::SeedableRng;
 use rand::rngs::StdRng;
 use serde_json::{Value, json};
 
-use self::check::{Played, StreamOutcome, question};
+use self::check::{SentStream, StreamOutcome, question};
 use self::script::Format;
 use self::sender::{Ending, Plan, Sent};
 use self::watcher::Shown;
 use crate::http::CrashClient;
 use crate::server::{CrashServer, Home};
-use crate::{Seed, number};
+use crate::{Seed, env_number};
 
 const STREAMS: usize = 20;
-/// Two concurrent streams per session.
+/// The number of sessions; each has two concurrent streams.
 const SESSIONS: usize = STREAMS / 2;
-/// How often growing text is drafted (DESIGN §4, "at a bounded interval").
+/// The interval at which the server writes drafts (DESIGN §4, "at a bounded interval").
 const DRAFT_EVERY: Duration = Duration::from_millis(250);
-/// The additional delay on a machine with two busy cores.
+/// The additional delay of a draft on a machine with two busy cores.
 const SLACK: Duration = Duration::from_millis(250);
-/// A server that starts marks the streams of a killed one at once.
+/// The longest time until a restarted server marks the turns of its predecessor as interrupted.
 const MARKED_WITHIN: Duration = Duration::from_secs(10);
 
-/// Starts a turn for each of this many streams.
-fn plans(client: &CrashClient, name: &str, life: Duration, rng: &mut StdRng) -> Vec<Plan> {
+/// Plans streams for a run of this duration, and starts a turn for each.
+fn plans(client: &CrashClient, name: &str, duration: Duration, rng: &mut StdRng) -> Vec<Plan> {
     let plan = |n: usize| {
         let session = format!("{name}-{}", n % SESSIONS);
         let request = format!("{name}.{n}");
@@ -46,7 +46,11 @@ fn plans(client: &CrashClient, name: &str, life: Duration, rng: &mut StdRng) -> 
             .post(&path, &question(&request))
             .unwrap_or_else(|e| panic!("{path}: {}", e.0));
         let words = rng.random_range(3..60);
-        let most = if rng.random_bool(0.2) { life } else { life / 4 };
+        let max_delay = if rng.random_bool(0.2) {
+            duration
+        } else {
+            duration / 4
+        };
         Plan {
             session,
             request,
@@ -57,32 +61,33 @@ fn plans(client: &CrashClient, name: &str, life: Duration, rng: &mut StdRng) -> 
                 0..10 => Ending::Never,
                 10..12 => Ending::Silent(words),
                 12..16 => Ending::Finish(words),
-                16..18 => Ending::Vanish(words),
+                16..18 => Ending::Disconnect(words),
                 _ => Ending::Cancel(words),
             },
-            delay: most.mul_f64(rng.random_range(0.0..1.0)),
+            delay: max_delay.mul_f64(rng.random_range(0.0..1.0)),
             pace: Duration::from_millis(rng.random_range(1..60)),
         }
     };
     (0..STREAMS).map(plan).collect()
 }
 
-/// One run of a server.
-struct Life {
-    played: Vec<Played>,
+/// One run of a server, which ended with a kill.
+struct Run {
+    streams: Vec<SentStream>,
+    /// What a reader of each session received.
     shown: Vec<(String, Shown)>,
     killed: Instant,
-    /// The slowest write of the other client, up to the kill.
-    slowest: Duration,
+    /// The slowest write of a client that writes turns meanwhile.
+    slowest_write: Duration,
 }
 
-/// Sends all streams while readers follow them, until the server is killed after `life`.
-fn until_killed(
+/// Sends all streams while readers follow the sessions, until the server is killed after `duration`.
+fn run_until_killed(
     server: &mut CrashServer,
     plans: Vec<Plan>,
-    life: Duration,
+    duration: Duration,
     rng: &mut StdRng,
-) -> Life {
+) -> Run {
     let origin = server.origin().to_owned();
     let (stop, slowest) = (AtomicBool::new(false), Mutex::new(Duration::ZERO));
     std::thread::scope(|scope| {
@@ -103,17 +108,17 @@ fn until_killed(
                 let mut rng = StdRng::from_rng(rng);
                 scope.spawn(move || {
                     let sent = Sent::run(origin, &plan, stop, &mut rng);
-                    Played { plan, sent }
+                    SentStream { plan, sent }
                 })
             })
             .collect();
-        scope.spawn(|| write_concurrently(&origin, &stop, &slowest));
-        std::thread::sleep(life);
+        scope.spawn(|| write_turns(&origin, &stop, &slowest));
+        std::thread::sleep(duration);
         let killed = Instant::now();
         server.kill();
         stop.store(true, Ordering::SeqCst);
-        Life {
-            played: senders
+        Run {
+            streams: senders
                 .into_iter()
                 .map(|s| s.join().expect("a sender"))
                 .collect(),
@@ -122,21 +127,21 @@ fn until_killed(
                 .map(|w| w.join().expect("a watcher"))
                 .collect(),
             killed,
-            slowest: *slowest.lock().expect("the slowest"),
+            slowest_write: *slowest.lock().expect("the slowest"),
         }
     })
 }
 
-/// Writes one turn after the other: the time of a write bounds the time of a draft.
-fn write_concurrently(origin: &str, stop: &AtomicBool, slowest: &Mutex<Duration>) {
+/// Writes one turn after the other and measures the slowest write: a draft may take as long.
+fn write_turns(origin: &str, stop: &AtomicBool, slowest: &Mutex<Duration>) {
     let client = CrashClient::new(origin);
     let mut n = 0;
     while !stop.load(Ordering::SeqCst) {
         let mut body = question(&format!("{}.{n}", origin.len()));
         body["answer_neutral"] = json!("Left.");
         let begin = Instant::now();
-        let answer = client.post(&format!("/api/v1/sessions/beside-{n}/turns"), &body);
-        // The write that the kill interrupted is measured too.
+        let answer = client.post(&format!("/api/v1/sessions/other-{n}/turns"), &body);
+        // The write that the kill interrupts is measured too.
         let mut slowest = slowest.lock().expect("the slowest");
         *slowest = begin.elapsed().max(*slowest);
         if answer.is_err() {
@@ -147,19 +152,19 @@ fn write_concurrently(origin: &str, stop: &AtomicBool, slowest: &Mutex<Duration>
     }
 }
 
-/// Waits until no turn is open whose stream had started; returns how long that took.
-fn until_marked(client: &CrashClient, played: &[Played]) -> Duration {
+/// Waits until the server has marked the turns of all interrupted streams; returns how long that took.
+fn wait_until_marked(client: &CrashClient, streams: &[SentStream]) -> Duration {
     let begin = Instant::now();
-    for Played { plan, sent } in played {
-        while sent.reported() != Some("open") && begin.elapsed() < MARKED_WITHIN {
+    for SentStream { plan, sent } in streams {
+        while sent.answered_status() != Some("open") && begin.elapsed() < MARKED_WITHIN {
             let open = client.get(&plan.path())["status"] == "open";
             let path = format!(
                 "/api/v1/sessions/{}/turns/{}/finalize",
                 plan.session, plan.turn
             );
-            // A turn without an answer cannot be finalized, but one that is being recorded is refused earlier, with
+            // A turn without an answer cannot be finalized. While the server considers the stream open, it refuses with
             // `stream_open`.
-            if !open || refusal(client, &path) != "stream_open" {
+            if !open || finalize_refusal(client, &path) != "stream_open" {
                 break;
             }
             std::thread::sleep(Duration::from_millis(20));
@@ -168,7 +173,8 @@ fn until_marked(client: &CrashClient, played: &[Played]) -> Duration {
     begin.elapsed()
 }
 
-fn refusal(client: &CrashClient, path: &str) -> String {
+/// Returns the code of the error with which a turn without an answer is not finalized.
+fn finalize_refusal(client: &CrashClient, path: &str) -> String {
     let reply = client
         .post(path, &json!({}))
         .unwrap_or_else(|e| panic!("{path}: {}", e.0));
@@ -176,90 +182,99 @@ fn refusal(client: &CrashClient, path: &str) -> String {
     reply.code().to_owned()
 }
 
-/// Results of all rounds.
+/// The results of all runs.
 #[derive(Default)]
-struct Tally {
+struct Totals {
+    /// The number of turns by status.
     statuses: std::collections::BTreeMap<String, usize>,
+    /// For each stream with missing text, how long before the kill the first missing text was sent.
     missing: Vec<Duration>,
-    words: usize,
-    readers_late: Duration,
+    /// The number of bytes recorded.
+    bytes: usize,
+    longest_draft_delay: Duration,
     slowest_write: Duration,
-    marked: Duration,
+    /// The longest time from a start until all turns were marked.
+    marked_after: Duration,
 }
 
-impl Tally {
+impl Totals {
     fn report(&mut self, kills: u64) {
         self.missing.sort_unstable();
-        let at = |part: usize| {
-            let at = (self.missing.len() * part / 100).min(self.missing.len().saturating_sub(1));
-            self.missing.get(at).copied().unwrap_or_default()
+        let percentile = |percent: usize| {
+            let last = self.missing.len().saturating_sub(1);
+            let index = (self.missing.len() * percent / 100).min(last);
+            self.missing.get(index).copied().unwrap_or_default()
         };
         eprintln!(
-            "{kills} kills, {} streams, {} bytes recorded: {:?}\nmissing at the kill: {} streams, since {:?} (median), {:?} (99 %), {:?} (most)\n\
-             drafts were seen {:?} late at the most, other writes took {:?}; all turns were marked {:?} after the start at the latest",
+            "{kills} kills, {} streams, {} bytes recorded; statuses: {:?}\n\
+             {} streams lack text that was sent before the kill: {:?} before (median), {:?} (99 %), {:?} (max)\n\
+             longest delay of a draft: {:?}; slowest other write: {:?}; longest time until turns were marked: {:?}",
             self.statuses.values().sum::<usize>(),
-            self.words,
+            self.bytes,
             self.statuses,
             self.missing.len(),
-            at(50),
-            at(99),
-            at(100),
-            self.readers_late,
+            percentile(50),
+            percentile(99),
+            percentile(100),
+            self.longest_draft_delay,
             self.slowest_write,
-            self.marked
+            self.marked_after
         );
     }
 }
 
-fn check_life(server: &CrashServer, life: &Life, tally: &mut Tally) {
+/// Checks the streams of a run on the restarted server.
+fn check_run(server: &CrashServer, run: &Run, totals: &mut Totals) {
     let client = CrashClient::new(server.origin());
-    tally.marked = tally.marked.max(until_marked(&client, &life.played));
-    let late = check::lateness(&life.played, life.shown.iter().map(|(_, s)| s));
-    tally.readers_late = tally.readers_late.max(late);
-    tally.slowest_write = tally.slowest_write.max(life.slowest);
-    // A draft starts when the interval is over; it waits for the running commit, then for its own.
-    let allowed = DRAFT_EVERY + SLACK + 2 * life.slowest;
+    totals.marked_after = totals
+        .marked_after
+        .max(wait_until_marked(&client, &run.streams));
+    let delay = check::longest_draft_delay(&run.streams, run.shown.iter().map(|(_, s)| s));
+    totals.longest_draft_delay = totals.longest_draft_delay.max(delay);
+    totals.slowest_write = totals.slowest_write.max(run.slowest_write);
+    // A draft starts when the interval is over. It waits for the running commit, then for its own.
+    let allowed = DRAFT_EVERY + SLACK + 2 * run.slowest_write;
     let mut ended = Vec::new();
-    for (session, shown) in &life.shown {
-        let items: Vec<Value> = check::journal(&client, session);
-        check::shown(&items, shown);
-        for played in life.played.iter().filter(|p| p.plan.session == *session) {
+    for (session, shown) in &run.shown {
+        let items: Vec<Value> = check::ledger_items(&client, session);
+        check::assert_shown_kept(&items, shown);
+        for stream in run.streams.iter().filter(|s| s.plan.session == *session) {
             let StreamOutcome { status, missing } =
-                check::stream(&client, &items, played, life.killed);
+                check::check_stream(&client, &items, stream, run.killed);
             assert!(
                 missing.is_none_or(|missing| missing < allowed),
-                "missing since {missing:?}, allowed {allowed:?}: {:?}",
-                played.plan
+                "text sent {missing:?} before the kill is missing, {allowed:?} is allowed: {:?}",
+                stream.plan
             );
-            tally.missing.extend(missing);
-            tally.words += check::recorded(&items, &played.plan.turn).len();
-            *tally.statuses.entry(status.clone()).or_default() += 1;
-            ended.push((played, status));
+            totals.missing.extend(missing);
+            totals.bytes += check::recorded(&items, &stream.plan.turn).len();
+            *totals.statuses.entry(status.clone()).or_default() += 1;
+            ended.push((stream, status));
         }
-        check::restores(&client, session);
+        check::assert_restorable(&client, session);
     }
-    for (played, status) in ended {
-        check::again(server.origin(), &played.plan, &status);
+    for (stream, status) in ended {
+        check::continue_turn(server.origin(), &stream.plan, &status);
     }
 }
 
 #[test]
 fn streams_survive_kills() {
-    let seed = Seed::of("streams_survive_kills");
+    let seed = Seed::new("streams_survive_kills");
     let mut rng = seed.rng(0);
-    let kills = number("FILROUGE_CRASH_STREAM_KILLS", 8);
-    let (home, mut tally) = (Home::new(), Tally::default());
+    let kills = env_number("FILROUGE_CRASH_STREAM_KILLS", 8);
+    let (home, mut totals) = (Home::new(), Totals::default());
     let mut server = CrashServer::start(&home);
     for kill in 0..kills {
-        let life = Duration::from_millis(rng.random_range(30..1500));
+        let duration = Duration::from_millis(rng.random_range(30..1500));
         let client = CrashClient::new(server.origin());
-        let plans = plans(&client, &format!("k{kill}"), life, &mut rng);
-        let life = until_killed(&mut server, plans, life, &mut rng);
+        let plans = plans(&client, &format!("k{kill}"), duration, &mut rng);
+        let run = run_until_killed(&mut server, plans, duration, &mut rng);
         server = CrashServer::start(&home);
-        check_life(&server, &life, &mut tally);
+        check_run(&server, &run, &mut totals);
         home.verify();
     }
-    tally.report(kills);
+    totals.report(kills);
     server.stop();
     home.verify();
 }

@@ -1,5 +1,5 @@
-//! Readers of live tails while the server is killed many times: what each reader received over all its connections
-//! equals the ledger.
+//! Readers of live tails while the server is killed many times. Over all its connections, each reader must receive
+//! exactly the session's items.
 
 use std::io::{BufRead, BufReader, Write};
 use std::net::{Shutdown, TcpStream};
@@ -13,27 +13,28 @@ use serde_json::{Value, json};
 
 use crate::http::CrashClient;
 use crate::server::{CrashServer, Home};
-use crate::{Seed, number};
+use crate::{Seed, env_number};
 
 const READERS: u64 = 50;
 const SESSIONS: u64 = 10;
 /// The longest time that a reader may need for existing items.
-const CATCH_UP: Duration = Duration::from_secs(60);
+const CATCH_UP_WITHIN: Duration = Duration::from_secs(60);
 
 /// State that all threads share.
-struct Stage {
-    /// `HOST:PORT` of the newest server.
+struct Shared {
+    /// `HOST:PORT` of the running server.
     address: Mutex<String>,
-    /// The last seq of each session, once writing has ended.
+    /// The last seq of each session; `None` until all writers have stopped.
     ends: Mutex<Option<Vec<u64>>>,
     writing: AtomicBool,
 }
 
-impl Stage {
+impl Shared {
     fn address(&self) -> String {
         self.address.lock().expect("the address").clone()
     }
 
+    /// Returns the last seq of a session, if all writers have stopped.
     fn end(&self, session: u64) -> Option<u64> {
         let ends = self.ends.lock().expect("the ends");
         ends.as_ref()
@@ -41,10 +42,10 @@ impl Stage {
     }
 }
 
-/// Writes complete turns until it must stop; a write that a kill interrupts is retried with the same key.
-fn write(stage: &Stage, worker: u64, rng: &mut StdRng) {
+/// Writes complete turns until writing ends. A write that a kill interrupts is retried with the same key.
+fn write(shared: &Shared, worker: u64, rng: &mut StdRng) {
     let mut turn = 0_u64;
-    while stage.writing.load(Ordering::Relaxed) {
+    while shared.writing.load(Ordering::Relaxed) {
         let session = rng.random_range(0..SESSIONS);
         let body = json!({
             "request_id": format!("w{worker}-{turn}"), "question_neutral": format!("question {turn}"),
@@ -52,8 +53,8 @@ fn write(stage: &Stage, worker: u64, rng: &mut StdRng) {
                        "parts": [{"type": "text", "text": "x".repeat(rng.random_range(0..3000))}]}],
             "answer_neutral": format!("answer {turn}"),
         });
-        while stage.writing.load(Ordering::Relaxed) {
-            let client = CrashClient::new(&format!("http://{}", stage.address()));
+        while shared.writing.load(Ordering::Relaxed) {
+            let client = CrashClient::new(&format!("http://{}", shared.address()));
             if client
                 .post(&format!("/api/v1/sessions/s{session}/turns"), &body)
                 .is_ok_and(|r| r.is_success())
@@ -66,41 +67,44 @@ fn write(stage: &Stage, worker: u64, rng: &mut StdRng) {
     }
 }
 
-/// A reader over many connections.
+/// A reader that reconnects again and again.
 struct Reader {
     session: u64,
+    /// The received items, with their seqs.
     seen: Vec<(u64, Value)>,
     connections: u64,
 }
 
 impl Reader {
+    /// Returns the last seq that was received.
     fn last(&self) -> u64 {
         self.seen.last().map_or(0, |(seq, _)| *seq)
     }
 
-    fn run(&mut self, stage: &Stage, rng: &mut StdRng) {
-        let mut late = None;
-        while stage.end(self.session).is_none_or(|end| self.last() < end) {
-            if stage.end(self.session).is_some() {
-                let since = *late.get_or_insert_with(Instant::now);
+    /// Reads until the reader has received all items of the session.
+    fn run(&mut self, shared: &Shared, rng: &mut StdRng) {
+        let mut writing_ended = None;
+        while shared.end(self.session).is_none_or(|end| self.last() < end) {
+            if shared.end(self.session).is_some() {
+                let since = *writing_ended.get_or_insert_with(Instant::now);
                 assert!(
-                    since.elapsed() < CATCH_UP,
-                    "session {} stops at {}",
+                    since.elapsed() < CATCH_UP_WITHIN,
+                    "a reader of session {} received nothing after seq {} within {CATCH_UP_WITHIN:?}",
                     self.session,
                     self.last()
                 );
             }
             let wanted = rng.random_range(1..200);
             // A kill or a start may interrupt the connection; the reader reconnects.
-            if self.connect(stage, wanted).is_none() {
+            if self.connect(shared, wanted).is_none() {
                 std::thread::sleep(Duration::from_millis(5));
             }
         }
     }
 
-    /// Reads up to `wanted` events, then disconnects.
-    fn connect(&mut self, stage: &Stage, wanted: usize) -> Option<()> {
-        let mut stream = TcpStream::connect(stage.address()).ok()?;
+    /// Connects, reads up to `wanted` events, then disconnects; `None` if the connection failed.
+    fn connect(&mut self, shared: &Shared, wanted: usize) -> Option<()> {
+        let mut stream = TcpStream::connect(shared.address()).ok()?;
         stream
             .set_read_timeout(Some(Duration::from_millis(500)))
             .ok()?;
@@ -138,7 +142,8 @@ impl Reader {
     }
 }
 
-fn journal(client: &CrashClient, session: u64) -> Vec<(u64, Value)> {
+/// Reads all items of a session, with their seqs.
+fn ledger_items(client: &CrashClient, session: u64) -> Vec<(u64, Value)> {
     let (mut items, mut cursor) = (Vec::new(), String::new());
     loop {
         let page = client.get(&format!(
@@ -156,71 +161,71 @@ fn journal(client: &CrashClient, session: u64) -> Vec<(u64, Value)> {
 
 #[test]
 fn tails_over_many_kills_equal_the_ledger() {
-    let seed = Seed::of("tails_over_many_kills_equal_the_ledger");
+    let seed = Seed::new("tails_over_many_kills_equal_the_ledger");
     let mut rng = seed.rng(0);
     let home = Home::new();
     let mut server = CrashServer::start(&home);
     let address = |server: &CrashServer| server.origin().trim_start_matches("http://").to_owned();
-    let stage = Arc::new(Stage {
+    let shared = Arc::new(Shared {
         address: Mutex::new(address(&server)),
         ends: Mutex::new(None),
         writing: AtomicBool::new(true),
     });
     let writers: Vec<_> = (0..4)
         .map(|n| {
-            let (stage, mut rng) = (stage.clone(), seed.rng(100 + n));
-            std::thread::spawn(move || write(&stage, n, &mut rng))
+            let (shared, mut rng) = (shared.clone(), seed.rng(100 + n));
+            std::thread::spawn(move || write(&shared, n, &mut rng))
         })
         .collect();
     let readers: Vec<_> = (0..READERS)
         .map(|n| {
-            let (stage, mut rng) = (stage.clone(), seed.rng(200 + n));
+            let (shared, mut rng) = (shared.clone(), seed.rng(200 + n));
             std::thread::spawn(move || {
                 let mut reader = Reader {
                     session: n % SESSIONS,
                     seen: Vec::new(),
                     connections: 0,
                 };
-                reader.run(&stage, &mut rng);
+                reader.run(&shared, &mut rng);
                 reader
             })
         })
         .collect();
-    for _ in 0..number("FILROUGE_CRASH_TAIL_KILLS", 12) {
+    for _ in 0..env_number("FILROUGE_CRASH_TAIL_KILLS", 12) {
         std::thread::sleep(Duration::from_millis(rng.random_range(100..500)));
         server.kill();
         server = CrashServer::start(&home);
-        *stage.address.lock().expect("the address") = address(&server);
+        *shared.address.lock().expect("the address") = address(&server);
     }
     std::thread::sleep(Duration::from_millis(200));
-    stage.writing.store(false, Ordering::Relaxed);
+    shared.writing.store(false, Ordering::Relaxed);
     writers
         .into_iter()
         .for_each(|w| w.join().expect("a writer"));
     let client = CrashClient::new(server.origin());
-    let journals: Vec<_> = (0..SESSIONS).map(|s| journal(&client, s)).collect();
-    let ends = journals
+    let ledger: Vec<_> = (0..SESSIONS).map(|s| ledger_items(&client, s)).collect();
+    let ends = ledger
         .iter()
         .map(|j| j.last().map_or(0, |(seq, _)| *seq))
         .collect();
-    *stage.ends.lock().expect("the ends") = Some(ends);
+    *shared.ends.lock().expect("the ends") = Some(ends);
     let (mut connections, mut events) = (0, 0);
     for reader in readers {
         let reader = reader.join().expect("a reader");
-        let journal = &journals[usize::try_from(reader.session).expect("a small number")];
+        let items = &ledger[usize::try_from(reader.session).expect("a small number")];
         assert!(
-            reader.seen == *journal,
-            "session {}: {} events, {} items",
+            reader.seen == *items,
+            "session {}: the {} received events differ from the {} items",
             reader.session,
             reader.seen.len(),
-            journal.len()
+            items.len()
         );
         connections += reader.connections;
         events += reader.seen.len();
     }
     assert!(
         connections > READERS * 5,
-        "too few connections to show anything: {connections}"
+        "too few connections for a meaningful test: {connections}"
     );
     eprintln!("{READERS} readers, {connections} connections, {events} events");
     server.stop();

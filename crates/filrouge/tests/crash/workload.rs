@@ -1,4 +1,4 @@
-//! Clients that send writes of all kinds, and remember their answers.
+//! Writers: clients that send writes of all kinds and remember the answers.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -21,12 +21,13 @@ struct Turn {
     answered: bool,
 }
 
-/// One client. Its writes follow from its random numbers and from the answers it received.
+/// One client. Its random numbers and the answers that it received determine its writes.
 #[derive(Debug, Clone)]
 pub(crate) struct Writer {
     name: String,
     rng: StdRng,
-    made: u64,
+    /// The number of the last generated text or write; it makes their names unique.
+    counter: u64,
     sessions: Vec<String>,
     open: Vec<Turn>,
     finalized: Vec<Turn>,
@@ -47,7 +48,7 @@ impl Writer {
         Self {
             name,
             rng,
-            made: 0,
+            counter: 0,
             sessions: Vec::new(),
             open: Vec::new(),
             finalized: Vec::new(),
@@ -55,7 +56,7 @@ impl Writer {
         }
     }
 
-    /// All its writes, in the order in which they were sent.
+    /// Returns all writes, in the order in which they were sent.
     pub(crate) fn ops(&self) -> &[Op] {
         &self.ops
     }
@@ -67,8 +68,8 @@ impl Writer {
         self.finalized.clear();
     }
 
-    /// Writes until the server is gone, which is an error unless `ending` is set.
-    pub(crate) fn write_until_gone(
+    /// Writes until the server does not answer, which is an error unless `ending` is set.
+    pub(crate) fn write_until_end(
         &mut self,
         client: &CrashClient,
         clock: &Clock,
@@ -120,7 +121,7 @@ impl Writer {
             if self.ops[op].outcome == Outcome::Unknown {
                 match self.send(op, client, clock) {
                     Ok(WriteStep::Settled) => {}
-                    other => panic!("a retry after the restart: {other:?}: {:?}", self.ops[op]),
+                    other => panic!("a retry failed: {other:?}: {:?}", self.ops[op]),
                 }
             }
         }
@@ -134,7 +135,7 @@ impl Writer {
     ) -> Result<WriteStep, NoAnswer> {
         let op = &mut self.ops[op];
         let reply = op.send(client)?;
-        if !op.take(&reply, clock.tick()) {
+        if !op.apply_reply(&reply, clock.tick()) {
             return Ok(WriteStep::Refused(reply));
         }
         if let Some(turn_id) = op
@@ -148,7 +149,7 @@ impl Writer {
             };
             match op.kind {
                 Kind::Start => self.open.push(turn),
-                Kind::Whole | Kind::Replace | Kind::Finalize => self.finalized.push(turn),
+                Kind::Complete | Kind::Replace | Kind::Finalize => self.finalized.push(turn),
                 Kind::Append if op.texts.iter().any(|t| t.channel == "final") => {
                     self.open.push(Turn {
                         answered: true,
@@ -185,13 +186,13 @@ impl Writer {
             return Ok(WriteStep::Refused(reply));
         }
         assert!(
-            reply.is_success() && op.agrees(&op.reported(&reply, clock.tick())),
-            "{op:?} was repeated: {reply:?}"
+            reply.is_success() && op.agrees_with(&op.parse_ack(&reply, clock.tick())),
+            "the answer to a repeated write differs: {op:?}: {reply:?}"
         );
         Ok(WriteStep::Settled)
     }
 
-    /// Composes the next write. The turn that it changes is removed from the lists until the answer arrives.
+    /// Composes the next write. The turn that it changes is not in the lists until the answer arrives.
     fn compose(&mut self) -> Op {
         let choice = self.rng.random_range(0..100);
         if choice < 8 && !self.finalized.is_empty() {
@@ -214,12 +215,12 @@ impl Writer {
         match choice {
             0..75 => self.create(),
             75..88 => self.start(),
-            _ => self.whole(),
+            _ => self.complete_turn(),
         }
     }
 
     fn create(&mut self) -> Op {
-        let session = format!("{}-{}-{}", self.session(), self.name, self.made);
+        let session = format!("{}-{}-{}", self.session(), self.name, self.counter);
         let body = json!({"session_id": session, "title": format!("title of {session}")});
         self.op(Kind::Create, session, None, body, Vec::new())
     }
@@ -231,18 +232,18 @@ impl Writer {
         self.op(Kind::Start, session, None, body, vec![question])
     }
 
-    fn whole(&mut self) -> Op {
+    fn complete_turn(&mut self) -> Op {
         let session = self.session();
         let (question, answer) = (self.text("question"), self.text("final"));
         let mut body = json!({"question_neutral": question.text, "answer_neutral": answer.text});
         let mut texts = vec![question];
         if self.rng.random_bool(0.5) {
             let items = self.items();
-            body["items"] = items.iter().map(item).collect();
+            body["items"] = items.iter().map(item_json).collect();
             texts.extend(items);
         }
         texts.push(answer);
-        self.op(Kind::Whole, session, None, body, texts)
+        self.op(Kind::Complete, session, None, body, texts)
     }
 
     fn append(&mut self, turn: Turn) -> Op {
@@ -251,9 +252,9 @@ impl Writer {
         } else {
             self.items()
         };
-        let mut body = json!({"items": items.iter().map(item).collect::<Value>()});
+        let mut body = json!({"items": items.iter().map(item_json).collect::<Value>()});
         if self.rng.random_bool(0.05) {
-            // The newest seq that this writer knows; others may have written since.
+            // The newest seq that this writer knows: the write is refused if others have written since.
             let known = self
                 .ops
                 .iter()
@@ -331,9 +332,9 @@ impl Writer {
         mut body: Value,
         texts: Vec<Text>,
     ) -> Op {
-        self.made += 1;
-        let key = format!("{}-request-{}", self.name, self.made);
-        if matches!(kind, Kind::Start | Kind::Whole | Kind::Replace) {
+        self.counter += 1;
+        let key = format!("{}-request-{}", self.name, self.counter);
+        if matches!(kind, Kind::Start | Kind::Complete | Kind::Replace) {
             body["request_id"] = json!(key);
         }
         Op {
@@ -361,30 +362,30 @@ impl Writer {
     fn items(&mut self) -> Vec<Text> {
         const CHANNELS: [&str; 4] = ["thought", "plan", "observation", "system_note"];
         let count = self.rng.random_range(1..=4);
-        let mut one = || {
+        let mut random_item = || {
             let channel = CHANNELS[self.rng.random_range(0..CHANNELS.len())];
             self.item(channel)
         };
-        (0..count).map(|_| one()).collect()
+        (0..count).map(|_| random_item()).collect()
     }
 
     fn item(&mut self, channel: &'static str) -> Text {
         let text = self.text(channel);
         Text {
-            item_id: Some(format!("{}-item-{}", self.name, self.made)),
+            item_id: Some(format!("{}-item-{}", self.name, self.counter)),
             ..text
         }
     }
 
-    /// A text that no other item has: mostly short, sometimes longer than several pages of the database.
+    /// Generates a text that no other item has: mostly short, sometimes longer than several pages of the database.
     fn text(&mut self, channel: &'static str) -> Text {
-        self.made += 1;
+        self.counter += 1;
         let words = if self.rng.random_bool(0.03) {
             5_000
         } else {
             self.rng.random_range(0..60)
         };
-        let mut text = format!("{} {} of {}", channel, self.made, self.name);
+        let mut text = format!("{} {} of {}", channel, self.counter, self.name);
         for _ in 0..words {
             text.push_str(
                 [" red", " thread", " through", " the", " story"][self.rng.random_range(0..5)],
@@ -398,8 +399,8 @@ impl Writer {
     }
 }
 
-/// An item in the form of a request.
-fn item(text: &Text) -> Value {
+/// Returns an item as a request writes it.
+fn item_json(text: &Text) -> Value {
     let role = if text.channel == "system_note" {
         "system"
     } else {

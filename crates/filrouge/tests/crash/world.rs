@@ -1,4 +1,4 @@
-//! Several writers on one store, and their knowledge about it.
+//! Several writers on one store, and what they know about it.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
@@ -12,7 +12,7 @@ use crate::op::Op;
 use crate::server::CrashServer;
 use crate::workload::{WriteStep, Writer};
 
-/// A logical clock of all writers.
+/// A logical clock that all writers share.
 #[derive(Debug, Default)]
 pub(crate) struct Clock(AtomicU64);
 
@@ -28,17 +28,16 @@ impl Clock {
     }
 }
 
-/// The clients of one store. A clone has the same knowledge about a copy of the store, and will send it the same
-/// writes.
+/// The writers of one store. A clone knows the same about a copy of the store, and will send it the same writes.
 #[derive(Debug, Clone)]
 pub(crate) struct CrashWorld {
     clock: Clock,
     writers: Vec<Writer>,
     sessions: usize,
-    /// The number of session sets so far.
-    sets: usize,
-    /// The index of the current set's first write in each writer's list.
-    since: Vec<usize>,
+    /// The number of the current set of sessions, from 1.
+    set: usize,
+    /// For each writer, the index of its first write to the current set.
+    set_starts: Vec<usize>,
 }
 
 impl CrashWorld {
@@ -51,21 +50,21 @@ impl CrashWorld {
             clock: Clock::default(),
             writers,
             sessions,
-            sets: 0,
-            since: Vec::new(),
+            set: 0,
+            set_starts: Vec::new(),
         };
         world.next_sessions();
         world
     }
 
-    /// Switches to a new set of sessions, so that sessions stay small.
+    /// Switches all writers to a new set of sessions, so that sessions stay small.
     pub(crate) fn next_sessions(&mut self) {
-        self.sets += 1;
+        self.set += 1;
         let sessions: Vec<String> = (1..=self.sessions)
-            .map(|n| format!("session-{}-{n}", self.sets))
+            .map(|n| format!("session-{}-{n}", self.set))
             .collect();
         self.writers.iter_mut().for_each(|w| w.switch_to(&sessions));
-        self.since = self.writers.iter().map(|w| w.ops().len()).collect();
+        self.set_starts = self.writers.iter().map(|w| w.ops().len()).collect();
     }
 
     /// Runs all writers, each on its own thread, until the server is killed after `life`.
@@ -75,7 +74,7 @@ impl CrashWorld {
         std::thread::scope(|scope| {
             for writer in &mut self.writers {
                 scope.spawn(|| {
-                    writer.write_until_gone(&CrashClient::new(&origin), &self.clock, &ending);
+                    writer.write_until_end(&CrashClient::new(&origin), &self.clock, &ending);
                 });
             }
             std::thread::sleep(life);
@@ -85,7 +84,7 @@ impl CrashWorld {
     }
 
     /// Runs a task for each writer on its own thread.
-    pub(crate) fn each(
+    pub(crate) fn for_each_writer(
         &mut self,
         origin: &str,
         task: impl Fn(&mut Writer, &CrashClient, &Clock) + Sync,
@@ -97,8 +96,8 @@ impl CrashWorld {
         });
     }
 
-    /// Sends `count` writes of the first writer in sequence; returns whether all were answered.
-    pub(crate) fn write_some(&mut self, origin: &str, count: usize) -> bool {
+    /// Sends `count` writes of the first writer, one after the other; returns whether all were answered.
+    pub(crate) fn write_sequentially(&mut self, origin: &str, count: usize) -> bool {
         let client = CrashClient::new(origin);
         (0..count).all(|_| match self.writers[0].step(&client, &self.clock) {
             Ok(WriteStep::Settled) => true,
@@ -107,7 +106,7 @@ impl CrashWorld {
         })
     }
 
-    /// Whether the first writer can write.
+    /// Returns whether the server accepts a write of the first writer.
     pub(crate) fn accepts_a_write(&mut self, origin: &str) -> bool {
         matches!(
             self.writers[0].write(&CrashClient::new(origin), &self.clock),
@@ -115,7 +114,7 @@ impl CrashWorld {
         )
     }
 
-    /// Retries every write of unknown outcome after a restart; each must succeed.
+    /// Retries every write of unknown outcome after a restart. Each outcome must become known.
     pub(crate) fn settle(&mut self, origin: &str) {
         let client = CrashClient::new(origin);
         self.writers
@@ -128,8 +127,8 @@ impl CrashWorld {
         let current = self
             .writers
             .iter()
-            .zip(&self.since)
-            .flat_map(|(w, since)| &w.ops()[*since..]);
+            .zip(&self.set_starts)
+            .flat_map(|(w, start)| &w.ops()[*start..]);
         model::check(&CrashClient::new(origin), current);
     }
 
@@ -138,17 +137,17 @@ impl CrashWorld {
         model::check(&CrashClient::new(origin), self.ops());
     }
 
-    /// The number of acknowledged writes that are missing, completely or in part.
-    pub(crate) fn lost(&self, origin: &str) -> usize {
-        model::lost(&CrashClient::new(origin), self.ops())
+    /// Returns the number of acknowledged writes that are missing, completely or in part.
+    pub(crate) fn count_lost(&self, origin: &str) -> usize {
+        model::count_lost(&CrashClient::new(origin), self.ops())
     }
 
-    /// All writes, those of each writer in order.
+    /// Returns all writes; those of each writer are in order.
     pub(crate) fn ops(&self) -> impl Iterator<Item = &Op> {
         self.writers.iter().flat_map(|w| w.ops())
     }
 
-    /// The number of acknowledged writes.
+    /// Returns the number of acknowledged writes.
     pub(crate) fn acked(&self) -> usize {
         self.ops().filter(|op| op.acked().is_some()).count()
     }

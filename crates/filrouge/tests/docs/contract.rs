@@ -4,24 +4,24 @@ use std::path::{Path, PathBuf};
 
 use crate::page::{Page, root};
 
-/// The rows of all tables that name the test of a rule.
+/// Returns the rows of all tables of rules: the rule, its tests, and its code.
 fn rules(text: &str) -> Vec<[String; 3]> {
-    let mut reported = Vec::new();
+    let mut rows = Vec::new();
     let mut inside = false;
     for line in text.lines() {
         let cells: Vec<&str> = line.trim_matches('|').split(" | ").map(str::trim).collect();
         match cells[..] {
-            ["rule", "proved by", "done by"] => inside = true,
+            ["rule", "tests", "code"] => inside = true,
             [rule, tests, code] if inside => {
-                reported.push([rule, tests, code].map(str::to_owned));
+                rows.push([rule, tests, code].map(str::to_owned));
             }
             _ => inside = inside && line.starts_with("|--"),
         }
     }
-    reported
+    rows
 }
 
-/// The file of the innermost module that has a separate file, and the rest of the path.
+/// Returns the file of the innermost module that has one, and the rest of the path, which is in that file.
 fn file_of<'a>(base: &Path, path: &'a [&'a str]) -> Option<(PathBuf, &'a [&'a str])> {
     for len in (1..=path.len()).rev() {
         let module = base.join(path[..len].join("/"));
@@ -37,7 +37,7 @@ fn file_of<'a>(base: &Path, path: &'a [&'a str]) -> Option<(PathBuf, &'a [&'a st
     None
 }
 
-/// Whether `crate::module::name` is a test function.
+/// Returns whether a file of the crate contains the function of the path `crate::module::name`.
 fn test_exists(name: &str) -> bool {
     let path: Vec<&str> = name.split("::").collect();
     let [krate, modules @ .., function] = &path[..] else {
@@ -56,7 +56,7 @@ fn test_exists(name: &str) -> bool {
 fn tests_of_the_contract_exist() {
     let page = Page::read("docs/history-contract.md");
     let rules = rules(page.text());
-    assert!(rules.len() > 50, "{} rules", rules.len());
+    assert!(rules.len() > 50, "only {} rules found", rules.len());
     let mut missing = Vec::new();
     for [rule, tests, code] in &rules {
         let names: Vec<&str> = tests
@@ -65,7 +65,7 @@ fn tests_of_the_contract_exist() {
             .collect();
         assert!(
             !rule.is_empty() && !code.is_empty(),
-            "{rule}: {tests}: {code}"
+            "a cell is empty: {rule} | {tests} | {code}"
         );
         missing.extend(names.into_iter().filter(|name| !test_exists(name)));
     }

@@ -1,4 +1,4 @@
-//! The table of error codes.
+//! Compares the table of error codes with the program.
 
 use filrouge_types::ErrorCode;
 
@@ -8,7 +8,7 @@ use crate::table::rows;
 #[test]
 fn the_table_of_errors_matches_the_program() {
     let page = Page::read("docs/errors.md");
-    let reported: Vec<_> = rows(page.text(), "All codes")
+    let documented: Vec<_> = rows(page.text(), "All codes")
         .into_iter()
         .map(|row| {
             assert!(
@@ -18,19 +18,19 @@ fn the_table_of_errors_matches_the_program() {
             row[..4].to_vec()
         })
         .collect();
-    let known: Vec<_> = ErrorCode::ALL
+    let actual: Vec<_> = ErrorCode::ALL
         .iter()
         .map(|code| {
-            let again = if code.retry() { "yes" } else { "no" };
+            let retry = if code.retry() { "yes" } else { "no" };
             [
                 code.as_str(),
                 &code.status().to_string(),
-                again,
+                retry,
                 code.title(),
             ]
             .map(str::to_owned)
             .to_vec()
         })
         .collect();
-    assert_eq!(reported, known);
+    assert_eq!(documented, actual);
 }

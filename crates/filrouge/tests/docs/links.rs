@@ -1,7 +1,8 @@
-//! Checks that every page can be reached from the README, and that no link is broken.
+//! Checks that `docs/README.md` links every page, and that no link is broken.
 
 use crate::page::{Page, root};
 
+/// Returns the file names of the pages in `docs`.
 fn pages() -> Vec<String> {
     let entries = std::fs::read_dir(root().join("docs")).unwrap();
     entries
@@ -10,7 +11,7 @@ fn pages() -> Vec<String> {
         .collect()
 }
 
-/// The text without code.
+/// Returns a text without its code.
 fn prose(text: &str) -> String {
     let mut fenced = false;
     let mut out = String::new();
@@ -25,7 +26,7 @@ fn prose(text: &str) -> String {
     out
 }
 
-/// The links of a page within the repository: file and section.
+/// Returns the targets of a page's links within the repository: file and section.
 fn targets(name: &str) -> Vec<(String, String)> {
     let prose = prose(Page::read(name).text());
     let pieces = prose.split("](").skip(1);
@@ -39,7 +40,7 @@ fn targets(name: &str) -> Vec<(String, String)> {
         .collect()
 }
 
-/// The anchors of a page's sections.
+/// Returns the anchors of a page's headings.
 fn sections(text: &str) -> Vec<String> {
     let titles = text.lines().filter(|line| line.starts_with('#'));
     titles
@@ -59,38 +60,38 @@ fn every_page_is_linked() {
     let files = |name| targets(name).into_iter().map(|(file, _)| file);
     let index: Vec<_> = files("docs/README.md").collect();
     for page in pages().into_iter().filter(|page| page != "README.md") {
-        assert!(index.contains(&page), "docs/README.md does not name {page}");
+        assert!(index.contains(&page), "docs/README.md does not link {page}");
     }
-    assert!(files("README.md").any(|file| file == "docs/README.md"));
+    assert!(
+        files("README.md").any(|file| file == "docs/README.md"),
+        "README.md does not link docs/README.md"
+    );
 }
 
 #[test]
 fn links_are_not_broken() {
-    let first = [
+    let others = [
         "README.md",
         "CONTRIBUTING.md",
         "ARCHITECTURE.md",
         "CHANGELOG.md",
         "docs/adr/README.md",
     ];
-    let first = first.map(str::to_owned);
+    let others = others.map(str::to_owned);
     let pages = pages().into_iter().map(|page| format!("docs/{page}"));
-    for name in first.into_iter().chain(pages) {
+    for name in others.into_iter().chain(pages) {
         let here = root().join(&name);
         for (file, section) in targets(&name) {
-            let there = match file.as_str() {
+            let target = match file.as_str() {
                 "" => here.clone(),
                 file => here.parent().unwrap().join(file),
             };
-            assert!(
-                there.exists(),
-                "{name} points to {file}, which does not exist"
-            );
+            assert!(target.exists(), "{name} links {file}, which does not exist");
             if !section.is_empty() {
-                let known = sections(&std::fs::read_to_string(&there).unwrap());
+                let known = sections(&std::fs::read_to_string(&target).unwrap());
                 assert!(
                     known.contains(&section),
-                    "{name} points to {file}#{section}, which is not among {known:?}"
+                    "{name} links {file}#{section}, which is not among {known:?}"
                 );
             }
         }

@@ -1,5 +1,5 @@
-//! Checks the documents: every `console` block is run as written, page by page, and every table that the
-//! program can produce is compared with the program.
+//! Checks the documents: runs every `console` block as written, page by page, and compares every table that the program
+//! can produce with the program.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 mod contract;
@@ -14,8 +14,8 @@ mod terminal;
 use page::{Page, PageStep};
 use terminal::PageTerminal;
 
-/// Pages without a `console` block: they are references.
-const REFERENCE: &[&str] = &[
+/// Pages without a `console` block: references, which are not run.
+const REFERENCES: &[&str] = &[
     "docs/README.md",
     "docs/bench.md",
     "docs/bench-search.md",
@@ -31,7 +31,7 @@ const REFERENCE: &[&str] = &[
 ];
 
 /// Runs a page from its first command to its last, in its own home and with its own server.
-fn follow(name: &str) {
+fn run_page(name: &str) {
     let page = Page::read(name);
     let steps = page.steps();
     assert!(!steps.is_empty(), "{name} has no console block");
@@ -46,7 +46,7 @@ fn follow(name: &str) {
             } => {
                 let printed = terminal.run(&command);
                 assert!(
-                    page::fits(&output, &printed),
+                    page::matches(&output, &printed),
                     "{name}:{line}\n$ {command}\nshould print:\n{output}\nbut prints:\n{printed}"
                 );
             }
@@ -54,10 +54,11 @@ fn follow(name: &str) {
     }
 }
 
+/// Defines a test for each page, which runs it.
 macro_rules! pages {
     ($($test:ident $name:literal;)+) => {
-        const FOLLOWED: &[&str] = &[$($name),+];
-        $(#[test] fn $test() { follow($name); })+
+        const RUN: &[&str] = &[$($name),+];
+        $(#[test] fn $test() { run_page($name); })+
     };
 }
 
@@ -91,7 +92,7 @@ pages! {
 }
 
 #[test]
-fn every_page_is_followed_or_a_reference() {
+fn every_page_is_run_or_listed_as_a_reference() {
     let mut names = vec!["README.md".to_owned()];
     for entry in std::fs::read_dir(page::root().join("docs")).unwrap() {
         let name = entry.unwrap().file_name().into_string().unwrap();
@@ -100,19 +101,22 @@ fn every_page_is_followed_or_a_reference() {
         }
     }
     names.sort();
-    let mut known: Vec<_> = [FOLLOWED, REFERENCE].concat();
+    let mut known: Vec<_> = [RUN, REFERENCES].concat();
     known.sort_unstable();
-    assert_eq!(names, known, "a page is run, or is a reference");
-    for name in REFERENCE {
+    assert_eq!(names, known, "a page is not in exactly one of the lists");
+    for name in REFERENCES {
         let steps = Page::read(name).steps();
-        assert!(steps.is_empty(), "{name} has commands: it must be run");
+        assert!(
+            steps.is_empty(),
+            "{name} is listed as a reference, but has commands"
+        );
     }
 }
 
 #[test]
 fn pages_stay_short() {
-    for name in FOLLOWED.iter().filter(|n| n.starts_with("docs/")) {
+    for name in RUN.iter().filter(|n| n.starts_with("docs/")) {
         let lines = Page::read(name).text().lines().count();
-        assert!(lines <= 200, "{name} has {lines} lines");
+        assert!(lines <= 200, "{name} has {lines} lines, more than 200");
     }
 }

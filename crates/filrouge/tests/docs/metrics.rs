@@ -1,4 +1,4 @@
-//! The list of metrics.
+//! Compares the table of metrics with a scrape.
 
 use std::collections::BTreeMap;
 
@@ -6,7 +6,7 @@ use crate::page::Page;
 use crate::table::rows;
 use crate::terminal::PageTerminal;
 
-/// Settings with which a server uses all its counters. Metrics with labels appear from their first count on.
+/// A configuration with which [`COMMANDS`] can reach every counter. A metric with labels appears with its first count.
 const CONFIGURATION: &str = r#"
 record = "conversation"
 metadata_allow = ["channel"]
@@ -24,7 +24,8 @@ max_attempts = 1
 from = "beginning"
 "#;
 
-const PROVOCATION: &[&str] = &[
+/// Commands that make every metric appear.
+const COMMANDS: &[&str] = &[
     "curl -s localhost:7717/api/v1/sessions/t/turns -H 'content-type: application/json' -d '{\"request_id\": \"r\", \"question_neutral\": \"redis://:secret@db/0\", \"metadata\": {\"mood\": 1}, \"items\": [{\"item_id\": \"i\", \"role\": \"assistant\", \"channel\": \"thought\", \"parts\": []}]}'",
     "curl -s localhost:7717/api/v1/sessions -H 'content-type: application/json' -d '{\"session_id\": \"s\"}'",
     "curl -s localhost:7717/api/v1/sessions -H 'content-encoding: x' -d '{}'",
@@ -45,23 +46,23 @@ fn the_list_of_metrics_matches_a_scrape() {
     let mut terminal = PageTerminal::new();
     terminal.configure(CONFIGURATION);
     terminal.run("address=localhost:7717");
-    let said: Vec<_> = PROVOCATION.iter().map(|c| terminal.run(c)).collect();
+    let outputs: Vec<_> = COMMANDS.iter().map(|c| terminal.run(c)).collect();
     let scrape = terminal.run("curl -s localhost:7717/metrics");
     let kinds: BTreeMap<&str, &str> = scrape
         .lines()
         .filter_map(|line| line.strip_prefix("# TYPE ")?.split_once(' '))
         .collect();
-    let counted: BTreeMap<String, String> = kinds
+    let actual: BTreeMap<String, String> = kinds
         .into_iter()
         .map(|(name, kind)| {
-            let ending = if kind == "counter" { "_total" } else { "" };
-            (format!("{name}{ending}"), kind.to_owned())
+            let suffix = if kind == "counter" { "_total" } else { "" };
+            (format!("{name}{suffix}"), kind.to_owned())
         })
         .collect();
     let page = Page::read("docs/operations.md");
-    let reported: BTreeMap<String, String> = rows(page.text(), "Metrics")
+    let documented: BTreeMap<String, String> = rows(page.text(), "Metrics")
         .into_iter()
         .map(|row| (row[0].clone(), row[1].clone()))
         .collect();
-    assert_eq!(reported, counted, "{said:#?}");
+    assert_eq!(documented, actual, "the commands printed: {outputs:#?}");
 }

@@ -1,7 +1,7 @@
-//! Parses a page: its commands, with the output that it shows.
+//! Parses a page into its commands and the output that it shows for them.
 //!
-//! - In a `console` block a line with `$ ` is a command; it continues where a shell would expect another line. The
-//!   lines after it are its output: `…` matches anything, and blanks and line ends are collapsed.
+//! - In a `console` block, `$ ` starts a command, which continues on the next line where a shell would expect more. The
+//!   lines after a command are its output: `…` matches anything, and whitespace is collapsed.
 //! - A `toml` block whose first line is [`CONFIGURATION`] is the configuration from that step on.
 //! - A `python` block whose first line is [`SCRIPT`] is run, and must not fail.
 
@@ -9,10 +9,10 @@ use std::path::{Path, PathBuf};
 
 /// The first line of a block with the configuration file.
 const CONFIGURATION: &str = "# ~/.config/filrouge/config.toml";
-/// The first line of a block with a program.
+/// The first line of a block with a Python program.
 const SCRIPT: &str = "# agent.py";
 
-/// The repository.
+/// Returns the root of the repository.
 pub(crate) fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR"))
         .join("../..")
@@ -46,7 +46,7 @@ impl Page {
         &self.0
     }
 
-    /// The steps of its blocks, in order.
+    /// Returns the steps of all blocks, in order.
     pub(crate) fn steps(&self) -> Vec<PageStep> {
         let mut steps = Vec::new();
         let mut lines = (1..).zip(self.0.lines());
@@ -56,7 +56,7 @@ impl Page {
             };
             let block: Vec<_> = lines.by_ref().take_while(|(_, l)| *l != "```").collect();
             match kind {
-                "console" => commands(&block, &mut steps),
+                "console" => add_commands(&block, &mut steps),
                 "toml" if block.first().is_some_and(|(_, l)| *l == CONFIGURATION) => {
                     let text: Vec<_> = block.iter().map(|(_, l)| *l).collect();
                     let text = text.join("\n") + "\n";
@@ -78,22 +78,22 @@ impl Page {
     }
 }
 
-/// Whether the shell would expect another line.
+/// Returns whether a shell would expect another line.
 fn is_incomplete(command: &str) -> bool {
     command.ends_with('\\') || command.matches('\'').count() % 2 == 1
 }
 
-/// The commands of a `console` block.
-fn commands(block: &[(usize, &str)], steps: &mut Vec<PageStep>) {
-    let mut open = false;
+/// Adds the commands of a `console` block to `steps`.
+fn add_commands(block: &[(usize, &str)], steps: &mut Vec<PageStep>) {
+    let mut unfinished = false;
     for (number, text) in block {
-        if let Some(command) = text.strip_prefix("$ ").filter(|_| !open) {
+        if let Some(command) = text.strip_prefix("$ ").filter(|_| !unfinished) {
             steps.push(PageStep::Run {
                 line: *number,
                 command: command.to_owned(),
                 output: String::new(),
             });
-            open = is_incomplete(command);
+            unfinished = is_incomplete(command);
             continue;
         }
         let Some(PageStep::Run {
@@ -102,10 +102,10 @@ fn commands(block: &[(usize, &str)], steps: &mut Vec<PageStep>) {
         else {
             panic!("line {number}: a console block begins with a command");
         };
-        if open {
+        if unfinished {
             command.push('\n');
             command.push_str(text);
-            open = is_incomplete(command);
+            unfinished = is_incomplete(command);
         } else {
             output.push_str(text);
             output.push('\n');
@@ -113,10 +113,10 @@ fn commands(block: &[(usize, &str)], steps: &mut Vec<PageStep>) {
     }
 }
 
-/// Whether `text` matches `pattern`, in which `…` matches anything; blanks are collapsed.
-pub(crate) fn fits(pattern: &str, text: &str) -> bool {
-    let fold = |s: &str| s.split_whitespace().collect::<Vec<_>>().join(" ");
-    let (pattern, text) = (fold(pattern), fold(text));
+/// Returns whether `text` matches `pattern`, in which `…` matches anything; whitespace is collapsed.
+pub(crate) fn matches(pattern: &str, text: &str) -> bool {
+    let collapse = |s: &str| s.split_whitespace().collect::<Vec<_>>().join(" ");
+    let (pattern, text) = (collapse(pattern), collapse(text));
     let mut pieces = pattern.split('…');
     let Some(mut rest) = text.strip_prefix(pieces.next().unwrap()) else {
         return false;
@@ -136,11 +136,11 @@ pub(crate) fn fits(pattern: &str, text: &str) -> bool {
 
 #[test]
 fn patterns_match_texts() {
-    assert!(fits("a … c\n", "a bb  c"));
-    assert!(fits("…", "anything"));
-    assert!(fits("x", "x\n"));
-    assert!(!fits("a … d", "a b c"));
-    assert!(!fits("a", "a b"));
+    assert!(matches("a … c\n", "a bb  c"));
+    assert!(matches("…", "anything"));
+    assert!(matches("x", "x\n"));
+    assert!(!matches("a … d", "a b c"));
+    assert!(!matches("a", "a b"));
 }
 
 #[test]

@@ -1,4 +1,4 @@
-//! The reference tables of settings and of limits.
+//! Compares the tables of settings and of limits with the program.
 
 use std::collections::BTreeMap;
 use std::process::Command;
@@ -8,11 +8,11 @@ use serde_json::Value;
 use crate::page::Page;
 use crate::table::rows;
 
-/// A setting's value and its origin.
+/// A setting's value, and its origin (a variable or a file).
 type Shown = (String, String);
 
-/// The settings that `config show` prints with these variables set, by name.
-fn shown(home: &str, variables: &[(String, String)]) -> BTreeMap<String, Shown> {
+/// Returns the settings that `config show` prints with these variables set, by name.
+fn config_show(home: &str, variables: &[(String, String)]) -> BTreeMap<String, Shown> {
     let output = Command::new(env!("CARGO_BIN_EXE_filrouge"))
         .args(["config", "show", "--json"])
         .env_clear()
@@ -30,6 +30,7 @@ fn shown(home: &str, variables: &[(String, String)]) -> BTreeMap<String, Shown> 
         .collect()
 }
 
+/// Returns the settings without their origins.
 fn values(settings: &BTreeMap<String, Shown>) -> BTreeMap<&str, &str> {
     let pairs = settings.iter();
     pairs.map(|(n, (v, _))| (n.as_str(), v.as_str())).collect()
@@ -40,15 +41,15 @@ fn the_table_of_settings_matches_the_program() {
     let home = tempfile::tempdir().unwrap();
     let home = home.path().to_str().unwrap();
     let page = Page::read("docs/settings.md");
-    let mut reported: BTreeMap<String, Shown> = BTreeMap::new();
+    let mut documented: BTreeMap<String, Shown> = BTreeMap::new();
     let mut variables = Vec::new();
     for row in rows(page.text(), "All settings") {
         let [name, variable, default, meaning] = &row[..] else {
-            panic!("four cells: {row:?}");
+            panic!("a row without four cells: {row:?}");
         };
-        assert!(!meaning.is_empty(), "{name}");
+        assert!(!meaning.is_empty(), "{name} has no meaning");
         let value = default.replace('~', home);
-        // A setting without a default gets one of these values.
+        // The variable gets the default. A setting without one, or that accepts only certain values, gets one of these.
         let set = match (name.as_str(), value.as_str()) {
             ("store_direct", _) => "postgres://host/database",
             ("search.embedder.kind", _) => "minilm",
@@ -57,24 +58,31 @@ fn the_table_of_settings_matches_the_program() {
             (_, value) => value,
         };
         variables.push((variable.clone(), set.to_owned()));
-        reported.insert(name.clone(), (value, variable.clone()));
+        documented.insert(name.clone(), (value, variable.clone()));
     }
-    let defaults = shown(home, &[]);
-    assert_eq!(values(&reported), values(&defaults), "names and defaults");
-    for (name, (_, origin)) in shown(home, &variables) {
-        assert_eq!(origin, reported[&name].1, "the variable of {name}");
+    let defaults = config_show(home, &[]);
+    assert_eq!(
+        values(&documented),
+        values(&defaults),
+        "names or defaults differ"
+    );
+    for (name, (_, origin)) in config_show(home, &variables) {
+        assert_eq!(
+            origin, documented[&name].1,
+            "the variable of {name} differs"
+        );
     }
 }
 
 #[test]
 fn the_table_of_limits_matches_the_program() {
     let home = tempfile::tempdir().unwrap();
-    let mut known = shown(home.path().to_str().unwrap(), &[]);
-    known.retain(|name, _| name.starts_with("limits."));
+    let mut actual = config_show(home.path().to_str().unwrap(), &[]);
+    actual.retain(|name, _| name.starts_with("limits."));
     let page = Page::read("docs/limits.md");
-    let reported: BTreeMap<String, Shown> = rows(page.text(), "What can be set")
+    let documented: BTreeMap<String, Shown> = rows(page.text(), "What can be set")
         .into_iter()
         .map(|row| (row[0].clone(), (row[1].clone(), String::new())))
         .collect();
-    assert_eq!(values(&reported), values(&known));
+    assert_eq!(values(&documented), values(&actual));
 }

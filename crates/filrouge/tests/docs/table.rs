@@ -1,6 +1,6 @@
-//! Tables of documents.
+//! Parses tables of documents.
 
-/// The rows of the table under the heading `## heading`: the cells of each, without backticks.
+/// Returns the rows of the table under the heading `## heading`; each is a list of cells without backticks.
 pub(crate) fn rows(text: &str, heading: &str) -> Vec<Vec<String>> {
     let from = text
         .split_once(&format!("\n## {heading}\n"))

@@ -1,4 +1,4 @@
-//! An empty home, a server, and one shell that runs a page's commands.
+//! Runs a page's commands in one shell, with an empty home folder and a server.
 
 use std::fs::{self, File};
 use std::io::{BufRead, BufReader, Write};
@@ -9,27 +9,27 @@ use std::time::{Duration, Instant};
 
 use crate::page::root;
 
-/// The address in the documents.
+/// The server's address in the documents.
 const DOCUMENTED_ADDRESS: &str = "localhost:7717";
-/// The command that simulates a power cut: the server is killed and restarted.
-const KILL: &str = "kill -9 $(pidof filrouge)";
+/// The command that kills and restarts the server.
+const KILL_COMMAND: &str = "kill -9 $(pidof filrouge)";
 /// The longest time that a command or a start may take on any machine.
-const WITHIN: Duration = Duration::from_secs(120);
-/// Marks the end of a command's output.
-const END: &str = "\u{1e}end of the command\u{1e}";
+const TIME_LIMIT: Duration = Duration::from_secs(120);
+/// A line that marks the end of a command's output.
+const END_MARK: &str = "\u{1e}end of the command\u{1e}";
 
-/// The terminal of a reader who follows a page: variables and jobs last as long as the page.
+/// The shell and the server of a reader who follows a page. Variables and jobs last as long as the page.
 pub(crate) struct PageTerminal {
     home: tempfile::TempDir,
     address: String,
     server: Option<Child>,
     shell: Child,
-    keys: ChildStdin,
-    screen: Receiver<String>,
+    input: ChildStdin,
+    output: Receiver<String>,
 }
 
-/// A program in an isolated environment; the built binary is on the path.
-fn program(name: &str, home: &Path) -> Command {
+/// Returns a command in an isolated environment, with the built binary in its `PATH`.
+fn isolated_command(name: &str, home: &Path) -> Command {
     let binary = Path::new(env!("CARGO_BIN_EXE_filrouge")).parent().unwrap();
     let path = format!("{}:{}", binary.display(), std::env::var("PATH").unwrap());
     let mut command = Command::new(name);
@@ -41,6 +41,7 @@ fn program(name: &str, home: &Path) -> Command {
     command
 }
 
+/// Reads lines on a separate thread.
 fn lines(from: impl std::io::Read + Send + 'static) -> Receiver<String> {
     let (sender, receiver) = channel();
     std::thread::spawn(move || {
@@ -58,15 +59,15 @@ fn lines(from: impl std::io::Read + Send + 'static) -> Receiver<String> {
 impl PageTerminal {
     pub(crate) fn new() -> Self {
         let home = tempfile::tempdir().unwrap();
-        let mut shell = program("bash", home.path())
+        let mut shell = isolated_command("bash", home.path())
             .args(["--noprofile", "--norc", "-c", "exec 2>&1; exec bash -s"])
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .spawn()
             .unwrap();
         let mut terminal = Self {
-            keys: shell.stdin.take().unwrap(),
-            screen: lines(shell.stdout.take().unwrap()),
+            input: shell.stdin.take().unwrap(),
+            output: lines(shell.stdout.take().unwrap()),
             address: "127.0.0.1:0".to_owned(),
             server: None,
             home,
@@ -76,7 +77,7 @@ impl PageTerminal {
         terminal
     }
 
-    /// The file with the server's log.
+    /// Returns the path of the server's log.
     fn log(&self) -> PathBuf {
         self.home.path().join("filrouge.log")
     }
@@ -84,21 +85,21 @@ impl PageTerminal {
     /// Starts the server at its earlier address, and waits until it listens.
     fn serve(&mut self) {
         let log = File::options().create(true).append(true).open(self.log());
-        let mut child = program(env!("CARGO_BIN_EXE_filrouge"), self.home.path())
+        let mut child = isolated_command(env!("CARGO_BIN_EXE_filrouge"), self.home.path())
             .args(["serve", "--listen", &self.address])
             .stdout(Stdio::piped())
             .stderr(log.unwrap())
             .spawn()
             .unwrap();
-        let said = lines(child.stdout.take().unwrap()).recv_timeout(WITHIN);
+        let first_line = lines(child.stdout.take().unwrap()).recv_timeout(TIME_LIMIT);
         self.server = Some(child);
-        let address = said.ok().and_then(|line| {
+        let address = first_line.ok().and_then(|line| {
             let address = line.trim().strip_prefix("listening on http://")?;
             Some(address.to_owned())
         });
         self.address = address.unwrap_or_else(|| {
             panic!(
-                "the server does not listen: {}",
+                "the server does not start: {}",
                 fs::read_to_string(self.log()).unwrap()
             )
         });
@@ -122,22 +123,22 @@ impl PageTerminal {
 
     /// Runs a command; returns its output, stdout and stderr together.
     pub(crate) fn run(&mut self, command: &str) -> String {
-        if command == KILL {
+        if command == KILL_COMMAND {
             self.kill();
             self.serve();
             return String::new();
         }
-        let typed = command.replace(DOCUMENTED_ADDRESS, &self.address);
-        let keys = format!("{{ {typed}\n}} </dev/null\nprintf '\\n%s\\n' '{END}'\n");
-        self.keys.write_all(keys.as_bytes()).unwrap();
-        self.keys.flush().unwrap();
-        let (mut printed, until) = (String::new(), Instant::now() + WITHIN);
+        let command_here = command.replace(DOCUMENTED_ADDRESS, &self.address);
+        let input = format!("{{ {command_here}\n}} </dev/null\nprintf '\\n%s\\n' '{END_MARK}'\n");
+        self.input.write_all(input.as_bytes()).unwrap();
+        self.input.flush().unwrap();
+        let (mut printed, deadline) = (String::new(), Instant::now() + TIME_LIMIT);
         loop {
-            let left = until.saturating_duration_since(Instant::now());
-            match self.screen.recv_timeout(left) {
-                Ok(line) if line == END => break,
+            let left = deadline.saturating_duration_since(Instant::now());
+            match self.output.recv_timeout(left) {
+                Ok(line) if line == END_MARK => break,
                 Ok(line) => printed.push_str(&(line + "\n")),
-                Err(_) => panic!("{command}\ndoes not end; it has printed:\n{printed}"),
+                Err(_) => panic!("the command does not end: {command}\nit has printed:\n{printed}"),
             }
         }
         printed.replace(&self.address, DOCUMENTED_ADDRESS)

@@ -1,4 +1,4 @@
-//! API keys and roles: who gets access, what they see, and what callers without access cannot find out (DESIGN §8).
+//! API keys and roles: who gets access, what they can read, and that a refusal reveals nothing (DESIGN §8).
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -21,8 +21,8 @@ fn ids(reply: &Reply) -> Vec<String> {
         .collect()
 }
 
-/// The parts of an answer that may not differ: all but dates and request ids.
-fn shape(reply: &Reply) -> (u16, Vec<String>, String) {
+/// The parts of a refusal that must be equal for every cause: everything except dates and request ids.
+fn comparable(reply: &Reply) -> (u16, Vec<String>, String) {
     let names = reply.headers.iter().map(|(n, v)| match n.as_str() {
         "date" | "filrouge-request-id" | "x-request-id" => n.clone(),
         _ => format!("{n}: {v}"),
@@ -31,7 +31,7 @@ fn shape(reply: &Reply) -> (u16, Vec<String>, String) {
 }
 
 #[test]
-fn a_key_opens_its_tenant_and_no_other() {
+fn a_key_gives_access_to_its_tenant_only() {
     let world = World::new();
     let a = key(&world, &["--role", "admin", "--tenant", "a"]);
     let b = key(&world, &["--role", "admin", "--tenant", "b"]);
@@ -53,32 +53,33 @@ fn a_key_opens_its_tenant_and_no_other() {
 fn all_bad_credentials_get_the_same_answer() {
     let world = World::new();
     let good = key(&world, &["--role", "admin"]);
-    let other = key(&world, &["--role", "admin", "--expires", "1s"]);
+    let expired = key(&world, &["--role", "admin", "--expires", "1s"]);
     let revoked = key(&world, &["--role", "admin"]);
     world.ok(&["keys", "revoke", key_id(&revoked)]);
     let server = world.serve();
     let anonymous = Caller::anonymous(&server);
     Caller::bearing(&server, &good).get("").is(200);
     within_five_seconds("a key expires", || {
-        Caller::bearing(&server, &other).get("").status == 401
+        Caller::bearing(&server, &expired).get("").status == 401
     });
     let reference = anonymous.get("");
     reference.fails(401, "unauthenticated");
     assert_eq!(reference.header("www-authenticate"), Some("Bearer"));
     let secret = good.rsplit('_').next().unwrap();
-    // Changes the last character, whatever it was.
+    // A valid key except for its last character.
     let last = if good.ends_with('x') { 'y' } else { 'x' };
     let changed = format!("{}{last}", &good[..good.len() - 1]);
-    let elsewhere = format!("frk_{}_{secret}", key_id(&other));
+    // The id of one key with the secret of another.
+    let mixed = format!("frk_{}_{secret}", key_id(&expired));
     for credentials in [
         "Bearer".to_owned(),
         "Bearer ".to_owned(),
         format!("Basic {good}"),
         good.clone(),
-        format!("Bearer {}", other),
+        format!("Bearer {}", expired),
         format!("Bearer {}", revoked),
         format!("Bearer {}", changed),
-        format!("Bearer {}", elsewhere),
+        format!("Bearer {}", mixed),
         format!("Bearer {}", &good[..good.len() - 1]),
         format!("Bearer {good}, Bearer {good}"),
         format!("Bearer {secret}"),
@@ -87,10 +88,15 @@ fn all_bad_credentials_get_the_same_answer() {
         "Bearer \u{1f511}".to_owned(),
     ] {
         let refused = anonymous.with("authorization", &credentials).get("");
-        assert_eq!(shape(&refused), shape(&reference), "{credentials}");
+        assert_eq!(
+            comparable(&refused),
+            comparable(&reference),
+            "{credentials}"
+        );
     }
-    let twice = Caller::bearing(&server, &good).with("authorization", &format!("Bearer {good}"));
-    assert_eq!(shape(&twice.get("")), shape(&reference));
+    let two_headers =
+        Caller::bearing(&server, &good).with("authorization", &format!("Bearer {good}"));
+    assert_eq!(comparable(&two_headers.get("")), comparable(&reference));
     for target in [
         format!("/api/v1/sessions?access_token={good}"),
         format!("/api/v1/sessions?api_key={good}"),
@@ -99,7 +105,7 @@ fn all_bad_credentials_get_the_same_answer() {
         "/".to_owned(),
     ] {
         let refused = anonymous.send("GET", &target, None);
-        assert_eq!(shape(&refused), shape(&reference), "{target}");
+        assert_eq!(comparable(&refused), comparable(&reference), "{target}");
     }
     server.stop();
 }
@@ -127,7 +133,7 @@ fn a_revoked_key_is_refused_within_five_seconds() {
 }
 
 #[test]
-fn the_first_key_closes_a_running_server() {
+fn the_first_key_ends_anonymous_access_to_a_running_server() {
     let world = World::new();
     let server = world.serve();
     let anonymous = Caller::anonymous(&server);
@@ -158,7 +164,7 @@ fn the_first_key_closes_a_running_server() {
 }
 
 #[test]
-fn other_addresses_require_a_key() {
+fn listening_beyond_loopback_requires_a_key() {
     let world = World::new();
     let open = ["serve", "--listen", "0.0.0.0:0"];
     let refused = |done: crate::world::Done| {
@@ -179,7 +185,7 @@ fn other_addresses_require_a_key() {
 }
 
 #[test]
-fn a_user_is_one_end_user_and_a_service_acts_for_any() {
+fn a_user_key_acts_for_one_identity_and_a_service_key_for_any() {
     let world = World::new();
     let user = key(&world, &["--role", "user", "--identity", "ada"]);
     let service = key(&world, &["--role", "service"]);
@@ -188,8 +194,8 @@ fn a_user_is_one_end_user_and_a_service_acts_for_any() {
     let user = Caller::bearing(&server, &user);
     let service = Caller::bearing(&server, &service);
     let auditor = Caller::bearing(&server, &auditor);
-    let made = user.post("", &session("hers")).wrote(201);
-    assert_eq!(made["identity_id"], "ada");
+    let created = user.post("", &session("hers")).wrote(201);
+    assert_eq!(created["identity_id"], "ada");
     user.of("ada").get("/hers").is(200);
     user.of("bob").get("/hers").fails(403, "forbidden");
     user.of("bob")
@@ -221,7 +227,7 @@ fn a_user_is_one_end_user_and_a_service_acts_for_any() {
     world.verify();
 }
 
-/// The ids that a caller can list, sorted.
+/// The ids of the sessions that a caller can list, sorted.
 fn listed(caller: &Caller) -> Vec<String> {
     let mut all = ids(&caller.get(""));
     all.sort();
@@ -230,16 +236,16 @@ fn listed(caller: &Caller) -> Vec<String> {
 
 #[test]
 fn anonymous_sessions_are_listed_for_anonymous_callers() {
-    const TOKEN: (&str, &str) = ("filrouge-session-token", "0123456789abcdef");
+    const SESSION_TOKEN: (&str, &str) = ("filrouge-session-token", "0123456789abcdef");
     let world = World::new();
     let server = world.serve();
     let local = Caller::anonymous(&server);
     local.post("", &session("open")).wrote(201);
-    let shown = local.with(TOKEN.0, TOKEN.1);
-    shown.post("", &session("tokened")).wrote(201);
+    let with_token = local.with(SESSION_TOKEN.0, SESSION_TOKEN.1);
+    with_token.post("", &session("tokened")).wrote(201);
     local.of("ada").post("", &session("hers")).wrote(201);
     assert_eq!(listed(&local), ["open"]);
-    assert_eq!(listed(&shown), ["tokened"]);
+    assert_eq!(listed(&with_token), ["tokened"]);
     assert_eq!(listed(&local.of("ada")), ["hers"]);
     server.stop();
     let roles = ["service", "auditor", "admin"].map(|role| key(&world, &["--role", role]));
@@ -247,7 +253,10 @@ fn anonymous_sessions_are_listed_for_anonymous_callers() {
     let server = world.serve();
     let [service, auditor, admin] = roles.map(|text| Caller::bearing(&server, &text));
     assert_eq!(listed(&service), ["open"]);
-    assert_eq!(listed(&service.with(TOKEN.0, TOKEN.1)), ["tokened"]);
+    assert_eq!(
+        listed(&service.with(SESSION_TOKEN.0, SESSION_TOKEN.1)),
+        ["tokened"]
+    );
     assert_eq!(listed(&service.of("ada")), ["hers"]);
     assert_eq!(listed(&Caller::bearing(&server, &user)), ["hers"]);
     for tenant in [&auditor, &admin] {
@@ -257,7 +266,7 @@ fn anonymous_sessions_are_listed_for_anonymous_callers() {
     let turn = json!({ "request_id": "r", "question_neutral": "?" });
     let bob = service.of("bob").post("/hers/turns", &turn);
     bob.fails(409, "session_conflict");
-    // Beyond ASCII, an identity is sent as the bytes of its UTF-8.
+    // A header contains a non-ASCII identity as raw UTF-8, not percent-encoded.
     service.of("zoë").post("", &session("of-zoë")).wrote(201);
     assert_eq!(
         service.of("zoë").get("/of-zo%C3%AB").is(200)["identity_id"],
@@ -269,7 +278,7 @@ fn anonymous_sessions_are_listed_for_anonymous_callers() {
 }
 
 /// The table of `docs/access.md`: permission → role → cell.
-fn documented() -> BTreeMap<String, BTreeMap<String, String>> {
+fn documented_grants() -> BTreeMap<String, BTreeMap<String, String>> {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/access.md");
     let text = fs::read_to_string(path).unwrap();
     let rows = text.lines().filter(|line| line.starts_with('|'));
@@ -287,7 +296,7 @@ fn documented() -> BTreeMap<String, BTreeMap<String, String>> {
         .collect()
 }
 
-/// Routes with the permission that they need; the session is absent, so that allowed requests change nothing.
+/// Permission, method, target and body of requests. Their session does not exist, so allowed requests change nothing.
 const ROUTES: [(&str, &str, &str, Option<&str>); 16] = [
     ("read", "GET", "/api/v1/sessions", None),
     ("read", "GET", "/api/v1/sessions/absent", None),
@@ -332,8 +341,9 @@ const ROUTES: [(&str, &str, &str, Option<&str>); 16] = [
     ("observe", "GET", "/metrics", None),
 ];
 
+/// Checks that a role has exactly the documented permissions, with and without acting for an end user.
 fn check_roles(role: &str, caller: &Caller) {
-    let table = documented();
+    let table = documented_grants();
     for (permission, method, target, body) in ROUTES {
         for (acting, caller) in [(false, caller.clone()), (true, caller.of("ada"))] {
             let reply = caller.send(method, target, body);
@@ -343,11 +353,11 @@ fn check_roles(role: &str, caller: &Caller) {
                 "alone" => !acting,
                 _ => false,
             };
-            let reported =
+            let context =
                 format!("{role} (acting for an end user: {acting}) {method} {target}: {reply:?}");
             if allowed {
-                assert!(![401, 403, 405].contains(&reply.status), "{reported}");
-                assert_ne!(reply.header("content-type"), None, "{reported}");
+                assert!(![401, 403, 405].contains(&reply.status), "{context}");
+                assert_ne!(reply.header("content-type"), None, "{context}");
             } else {
                 reply.fails(403, "forbidden");
             }

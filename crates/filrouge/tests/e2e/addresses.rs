@@ -7,10 +7,10 @@ use crate::hot::{at, copied, ephemeral, held, open, with_redis};
 use crate::http::{Client, Reply, text_item};
 use crate::world::{Server, World};
 
-/// An address that must not be found in stored data.
+/// An address that no stored data may contain.
 const ADDRESS: &str = "203.0.113.217";
 
-fn with(mut body: Value, member: &str, value: Value) -> Value {
+fn with_member(mut body: Value, member: &str, value: Value) -> Value {
     body[member] = value;
     body
 }
@@ -19,7 +19,7 @@ fn with(mut body: Value, member: &str, value: Value) -> Value {
 fn item(id: &str) -> Value {
     let metadata =
         json!({ "latency_ms": 7, "clientIp": ADDRESS, "hops": [{ "X-Forwarded-For": [ADDRESS] }] });
-    with(
+    with_member(
         text_item(id, "assistant", "thought", "t"),
         "metadata",
         metadata,
@@ -27,8 +27,8 @@ fn item(id: &str) -> Value {
 }
 
 /// Sends the address through every route of a session, each request twice: the second one must be a replay.
-fn through_all_routes(client: &Client, session: &str) {
-    let twice = |send: &dyn Fn() -> Reply| {
+fn send_through_all_routes(client: &Client, session: &str) {
+    let send_twice = |send: &dyn Fn() -> Reply| {
         let first = send();
         assert!(first.status < 300, "{first:?}");
         let again = send();
@@ -36,36 +36,37 @@ fn through_all_routes(client: &Client, session: &str) {
         first.body()
     };
     let nested = json!({ "kept": 1, "client": { "remoteAddr": ADDRESS } });
-    let made = json!({ "session_id": session, "metadata": nested });
-    twice(&|| client.post("", &made));
+    let create = json!({ "session_id": session, "metadata": nested });
+    send_twice(&|| client.post("", &create));
     let patch =
         json!({ "metadata": { "net": { "ip": ADDRESS }, "xRealIp": ADDRESS, "kept": null } });
-    twice_patched(client, session, &patch);
+    patch_twice(client, session, &patch);
     let event = json!({ "key": "k", "kind": "call", "detail": { "from": nested } });
-    twice(&|| client.post(&format!("/{session}/events"), &event));
+    send_twice(&|| client.post(&format!("/{session}/events"), &event));
 
-    let start = with(open("r1", "One?"), "items", json!([item("i1")]));
-    let start = with(start, "metadata", nested.clone());
-    let start = with(
+    let start = with_member(open("r1", "One?"), "items", json!([item("i1")]));
+    let start = with_member(start, "metadata", nested.clone());
+    let start = with_member(
         start,
         "runtime_context",
         json!({ "locale": { "ip": ADDRESS }, "ip_address": ADDRESS }),
     );
-    let turn = twice(&|| client.post(&format!("/{session}/turns"), &start));
-    let place = at(session, &turn);
+    let turn = send_twice(&|| client.post(&format!("/{session}/turns"), &start));
+    let turn_path = at(session, &turn);
     let items = json!({ "items": [item("i2")] });
-    twice(&|| client.post(&format!("{place}/items"), &items));
+    send_twice(&|| client.post(&format!("{turn_path}/items"), &items));
     let end = json!({ "answer_neutral": "One.", "metadata": { "end": { "REMOTE_IP": ADDRESS } } });
-    twice(&|| client.post(&format!("{place}/finalize"), &end));
+    send_twice(&|| client.post(&format!("{turn_path}/finalize"), &end));
     let again = json!({ "request_id": "r2", "question_neutral": "One?", "answer_neutral": "1.",
         "metadata": nested, "items": [item("i3")] });
-    twice(&|| client.post(&format!("{place}/replace"), &again));
-    let whole = with(again, "request_id", json!("r3"));
-    let whole = with(whole, "items", json!([item("i4")]));
-    twice(&|| client.post(&format!("/{session}/turns"), &whole));
+    send_twice(&|| client.post(&format!("{turn_path}/replace"), &again));
+    let complete = with_member(again, "request_id", json!("r3"));
+    let complete = with_member(complete, "items", json!([item("i4")]));
+    send_twice(&|| client.post(&format!("/{session}/turns"), &complete));
 }
 
-fn twice_patched(client: &Client, session: &str, patch: &Value) {
+/// Patches the session twice, checks the hashes, and then removes the top-level address.
+fn patch_twice(client: &Client, session: &str, patch: &Value) {
     for _ in 0..2 {
         let patched = client.patch(&format!("/{session}"), patch).is(200);
         let metadata = &patched["metadata"];
@@ -75,22 +76,22 @@ fn twice_patched(client: &Client, session: &str, patch: &Value) {
         assert!(metadata.get("kept").is_none(), "{metadata}");
     }
     let path = format!("/{session}");
-    let forgotten = client.patch(&path, &json!({ "metadata": { "xRealIp": null } }));
-    let metadata = forgotten.is(200)["metadata"].clone();
+    let removed = client.patch(&path, &json!({ "metadata": { "xRealIp": null } }));
+    let metadata = removed.is(200)["metadata"].clone();
     assert!(metadata.get("ip_hash").is_none(), "{metadata}");
     assert!(metadata["net"]["ip_hash"].is_string(), "{metadata}");
 }
 
 /// Checks that the session's items and events have the hash in place of the address, and everything else unchanged.
-fn has_hashes(client: &Client, session: &str) {
+fn assert_hashed(client: &Client, session: &str) {
     let items = client.all(&format!("/{session}/items"), 50);
     let metadata = items.iter().map(|item| &item["metadata"]);
-    let of_callers: Vec<&Value> = metadata.filter(|m| m["latency_ms"] == 7).collect();
-    assert_eq!(of_callers.len(), 4, "{items:?}");
+    let caller_metadata: Vec<&Value> = metadata.filter(|m| m["latency_ms"] == 7).collect();
+    assert_eq!(caller_metadata.len(), 4, "{items:?}");
     let events = client.all(&format!("/{session}/events"), 50);
     let hash = &events[0]["detail"]["from"]["client"]["ip_hash"];
     assert!(hash.is_string() && events[0]["detail"]["from"]["kept"] == 1);
-    for metadata in of_callers {
+    for metadata in caller_metadata {
         let expected = json!({ "latency_ms": 7, "ip_hash": hash, "hops": [{ "ip_hash": hash }] });
         assert_eq!(*metadata, expected);
     }
@@ -111,28 +112,31 @@ fn no_address_is_stored() {
     let (world, redis) = (World::new(), Redis::start());
     let server = with_redis(&world, &redis, &[("FILROUGE_LOG", "debug")]);
     let client = server.client();
-    through_all_routes(&client, "v");
-    has_hashes(&client, "v");
-    let all = held(&redis);
-    assert!(all.contains("ip_hash") && !all.contains(ADDRESS), "{all}");
-    // At the login, the recorded history is copied into the ledger.
+    send_through_all_routes(&client, "v");
+    assert_hashed(&client, "v");
+    let stored = held(&redis);
+    assert!(
+        stored.contains("ip_hash") && !stored.contains(ADDRESS),
+        "{stored}"
+    );
+    // The login copies the recorded history into the ledger.
     let ada = client.of("ada");
     ada.post("/v/turns", &open("login", "?")).wrote(201);
-    has_hashes(&ada, "v");
-    through_all_routes(&ada, "hers");
-    has_hashes(&ada, "hers");
+    assert_hashed(&ada, "v");
+    send_through_all_routes(&ada, "hers");
+    assert_hashed(&ada, "hers");
     copied(&ada);
     assert!(!held(&redis).contains(ADDRESS));
     assert_absent(&world, server);
 }
 
 #[test]
-fn a_list_of_allowed_members_applies_to_turns() {
+fn metadata_members_that_are_not_allowed_are_removed_from_turns() {
     let world = World::new();
     let server = ephemeral(&world, &[("FILROUGE_METADATA_ALLOW", "channel")]);
     let ada = server.client().of("ada");
-    through_all_routes(&ada, "s");
-    has_hashes(&ada, "s");
+    send_through_all_routes(&ada, "s");
+    assert_hashed(&ada, "s");
     for turn in ada.all("/s/turns", 50) {
         assert_eq!(turn["metadata"], json!({}), "{turn}");
     }

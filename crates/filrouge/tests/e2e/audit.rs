@@ -1,17 +1,17 @@
-//! The audit: who said what, and which tool was called with which parameters, by which agent and model, in order; over
-//! HTTP and by the command line.
+//! The audit over HTTP and on the command line: in order, who wrote what, and which agent and model called which tool
+//! with which parameters.
 
 use std::collections::BTreeMap;
 
 use serde_json::{Value, json};
 
-use crate::audit_rows::{lines, same_table};
+use crate::audit_rows::{assert_same_table, lines};
 use crate::caller::{Caller, key};
 use crate::http::{Client, text_item};
 use crate::world::World;
 
-/// Texts that are difficult for spreadsheets and CSV readers.
-const HARD: [&str; 9] = [
+/// Texts that spreadsheets or CSV readers may misread.
+const DIFFICULT: [&str; 9] = [
     "=HYPERLINK(\"http://evil\",\"x\")",
     "+1",
     "-1",
@@ -23,6 +23,7 @@ const HARD: [&str; 9] = [
     "żółć 红线 \u{1f9f5}",
 ];
 
+/// Starts a turn; returns its path.
 pub(crate) fn start(client: &Client, session: &str, request: &str, text: &str) -> String {
     let body = json!({ "request_id": request, "question_neutral": text });
     let turn = client.post(&format!("/{session}/turns"), &body).wrote(201);
@@ -46,7 +47,8 @@ fn result(id: &str, ok: bool, content: &Value) -> Value {
         "parts": [{ "type": "tool_result", "call_id": id, "ok": ok, "latency_ms": 12, "content": content }] })
 }
 
-/// Records two sessions of two people with interleaved turns, a failed turn, a link, and texts that are hard to write.
+/// Records two sessions of two owners with interleaved turns and a failed turn, and a third one with a link and the
+/// [`DIFFICULT`] texts.
 pub(crate) fn record(client: &Client) {
     let (ada, bob) = (client.of("ada"), client.of("bob"));
     let one = start(&ada, "s1", "r1", "What do I owe?");
@@ -54,12 +56,12 @@ pub(crate) fn record(client: &Client) {
     append(
         &ada,
         &one,
-        json!([call("c1", "ledger", &json!({ "of": "ada" }))]),
+        json!([call("c1", "ledger", &json!({ "owner": "ada" }))]),
     );
     append(
         &bob,
         &two,
-        json!([call("c1", "ledger", &json!({ "of": "bob" }))]),
+        json!([call("c1", "ledger", &json!({ "owner": "bob" }))]),
     );
     let three = start(&ada, "s1", "r2", "Quickly!");
     append(&ada, &three, json!([call("c1", "clock", &json!({}))]));
@@ -84,21 +86,22 @@ pub(crate) fn record(client: &Client) {
     let answer = json!({ "answer_neutral": "Three." });
     ada.post(&format!("{one}/finalize"), &answer).wrote(200);
     let open = start(client, "s3", "r1", "Whose is this?");
-    let hard: Vec<Value> = HARD
+    let difficult: Vec<Value> = DIFFICULT
         .iter()
         .enumerate()
-        .map(|(n, text)| text_item(&format!("h{n}"), "assistant", "thought", text))
+        .map(|(n, text)| text_item(&format!("d{n}"), "assistant", "thought", text))
         .collect();
-    append(client, &open, json!(hard));
+    append(client, &open, json!(difficult));
     let body = json!({ "identity_id": "cyd" });
     client.of("cyd").put("/s3/link", &body).wrote(200);
 }
 
+/// Reads all rows that match a query, page by page.
 fn all(client: &Client, query: &str, limit: usize) -> Vec<Value> {
     client.all(&format!("/api/v1/audit?{query}"), limit)
 }
 
-fn places(rows: &[Value]) -> Vec<String> {
+fn positions_in_sessions(rows: &[Value]) -> Vec<String> {
     let place = |row: &Value| format!("{}:{}", row["session_id"].as_str().unwrap(), row["seq"]);
     rows.iter().map(place).collect()
 }
@@ -114,12 +117,13 @@ fn rows_are_ordered_complete_and_equal_on_every_path() {
         "s1:1", "s2:1", "s1:2", "s2:2", "s1:3", "s1:4", "s1:5", "s1:6", "s2:3", "s1:7", "s1:8",
         "s1:9",
     ];
-    assert_eq!(places(&rows)[..12], expected);
-    assert_eq!(rows.len(), 12 + 1 + HARD.len() + 1);
+    assert_eq!(positions_in_sessions(&rows)[..12], expected);
+    // Session s3 has a question, the difficult texts and the link.
+    assert_eq!(rows.len(), 12 + 1 + DIFFICULT.len() + 1);
     for limit in [1, 2, 5] {
-        assert_eq!(all(&client, "", limit), rows, "{limit} a page");
+        assert_eq!(all(&client, "", limit), rows, "{limit} rows per page");
     }
-    let one = &rows[2];
+    let call = &rows[2];
     for (member, value) in [
         ("turn_id", rows[0]["turn_id"].clone()),
         ("request_id", json!("r1")),
@@ -130,17 +134,17 @@ fn rows_are_ordered_complete_and_equal_on_every_path() {
         ("model", json!("m-1")),
         ("tool", json!("ledger")),
         ("call_id", json!("c1")),
-        ("args", json!({ "of": "ada" })),
+        ("args", json!({ "owner": "ada" })),
         ("usage", json!({ "input_tokens": 7 })),
         ("finish_reason", json!("tool_calls")),
         ("redacted", json!(false)),
         ("item_id", json!("call-c1-ledger")),
         ("detail", Value::Null),
     ] {
-        assert_eq!(one[member], value, "{member}");
+        assert_eq!(call[member], value, "{member}");
     }
     // Each result belongs to the call of its own turn.
-    let answered = |row: &Value| {
+    let tool_result = |row: &Value| {
         (
             row["tool"].clone(),
             row["ok"].clone(),
@@ -148,11 +152,11 @@ fn rows_are_ordered_complete_and_equal_on_every_path() {
         )
     };
     assert_eq!(
-        answered(&rows[6]),
+        tool_result(&rows[6]),
         (json!("ledger"), json!(true), json!({ "sum": 3 }))
     );
     assert_eq!(
-        answered(&rows[7]),
+        tool_result(&rows[7]),
         (json!("clock"), json!(false), json!("no clock"))
     );
     assert_eq!(rows[7]["latency_ms"], 12);
@@ -165,7 +169,7 @@ fn rows_are_ordered_complete_and_equal_on_every_path() {
         rows[10]["error"],
         json!({ "code": "provider_down", "message": "gone", "source": "caller", "retryable": true })
     );
-    // Anonymous rows belong to the owner, even those from before the login.
+    // The link is a row of its own, and belongs to the new owner.
     let linked = rows.last().unwrap();
     assert_eq!(
         linked["detail"],
@@ -183,9 +187,9 @@ fn rows_are_ordered_complete_and_equal_on_every_path() {
         csv.header("content-type"),
         Some("text/csv; charset=utf-8; header=present")
     );
-    same_table(&csv.text, &rows);
-    let some = client.get("/api/v1/audit?format=jsonl&limit=3");
-    assert_eq!(lines(&some.text), rows[..3]);
+    assert_same_table(&csv.text, &rows);
+    let limited = client.get("/api/v1/audit?format=jsonl&limit=3");
+    assert_eq!(lines(&limited.text), rows[..3]);
 
     server.stop();
     assert_eq!(lines(&world.ok(&["audit", "--format", "jsonl"])), rows);
@@ -194,20 +198,20 @@ fn rows_are_ordered_complete_and_equal_on_every_path() {
     let text = world.ok(&["audit"]);
     assert_eq!(text.lines().count(), rows.len());
     assert!(
-        text.contains("s1:2  assistant planner m-1  tool_call  ledger {\"of\":\"ada\"}\n"),
+        text.contains("s1:2  assistant planner m-1  tool_call  ledger {\"owner\":\"ada\"}\n"),
         "{text}"
     );
     world.verify();
 }
 
 #[test]
-fn filters_are_each_others_complement() {
+fn filters_return_exactly_the_matching_rows() {
     let world = World::new();
     let server = world.serve();
     let client = server.client();
     record(&client);
     let rows = all(&client, "", 500);
-    let of = |member: &str, value: &str| -> Vec<Value> {
+    let matching = |member: &str, value: &str| -> Vec<Value> {
         let own = rows.iter().filter(|row| row[member] == value);
         own.cloned().collect()
     };
@@ -221,7 +225,7 @@ fn filters_are_each_others_complement() {
         ("agent", "--agent", "agent", "planner"),
         ("tool", "--tool", "tool", "nothing"),
     ] {
-        let expected = of(member, value);
+        let expected = matching(member, value);
         assert_eq!(expected.is_empty(), value == "nothing");
         for limit in [1, 500] {
             assert_eq!(
@@ -235,7 +239,7 @@ fn filters_are_each_others_complement() {
             expected
         );
     }
-    // A moment divides all rows into two groups.
+    // `until` excludes its time and `since` includes it, so together they cover all rows.
     let times: BTreeMap<&str, usize> = rows
         .iter()
         .map(|r| (r["at"].as_str().unwrap(), 0))
@@ -243,8 +247,8 @@ fn filters_are_each_others_complement() {
     assert!(times.len() > 5);
     for at in times.keys() {
         let before = all(&client, &format!("until={at}"), 3);
-        let behind = all(&client, &format!("since={at}"), 3);
-        assert_eq!([before.clone(), behind].concat(), rows);
+        let after = all(&client, &format!("since={at}"), 3);
+        assert_eq!([before.clone(), after].concat(), rows);
         let own: Vec<Value> = rows
             .iter()
             .filter(|r| r["session_id"] == "s1" && r["at"].as_str() < Some(*at))
@@ -266,7 +270,7 @@ fn filters_are_each_others_complement() {
     let days = ["audit", "--json", "--since", &first, "--until", &last];
     assert_eq!(lines(&world.ok(&days)), rows);
     let both = all(&client, "session_id=s1&tool=ledger&identity_id=ada", 1);
-    assert_eq!(places(&both), ["s1:2", "s1:5"]);
+    assert_eq!(positions_in_sessions(&both), ["s1:2", "s1:5"]);
 }
 
 #[test]
@@ -280,44 +284,50 @@ fn redacted_and_erased_contents_are_reported_but_not_shown() {
     let path = format!("/s1/turns/{turn}/redact");
     client
         .of("ada")
-        .post(&path, &json!({ "reason": "asked to" }))
+        .post(&path, &json!({ "reason": "on request" }))
         .wrote(200);
     client.of("bob").delete("/s2").wrote(200);
-    let after = all(&client, "", 500);
-    let own: Vec<&Value> = after.iter().filter(|r| r["session_id"] == "s1").collect();
+    let rows_after = all(&client, "", 500);
+    let own: Vec<&Value> = rows_after
+        .iter()
+        .filter(|r| r["session_id"] == "s1")
+        .collect();
     assert_eq!(own.len(), rows.len() + 1);
-    for (was, is) in rows.iter().zip(&own) {
+    for (before, after) in rows.iter().zip(&own) {
         assert_eq!(
-            (&is["seq"], &is["channel"], &is["at"]),
-            (&was["seq"], &was["channel"], &was["at"])
+            (&after["seq"], &after["channel"], &after["at"]),
+            (&before["seq"], &before["channel"], &before["at"])
         );
-        if was["turn_id"] != turn {
-            assert_eq!(&was, is);
+        if before["turn_id"] != turn {
+            assert_eq!(&before, after);
             continue;
         }
-        assert_eq!(is["redacted"], true);
+        assert_eq!(after["redacted"], true);
         for member in ["text", "tool", "args", "result", "detail", "error"] {
-            assert_eq!(is[member], Value::Null, "{is}");
+            assert_eq!(after[member], Value::Null, "{after}");
         }
     }
-    let reported = &own.last().unwrap()["detail"][0];
+    let redaction = &own.last().unwrap()["detail"][0];
     assert_eq!(
-        (&reported["reason"], &reported["by"]),
-        (&json!("asked to"), &json!("ada"))
+        (&redaction["reason"], &redaction["by"]),
+        (&json!("on request"), &json!("ada"))
     );
-    let gone: Vec<&Value> = after.iter().filter(|r| r["session_id"] == "s2").collect();
-    assert_eq!(gone.len(), 1);
+    let erased: Vec<&Value> = rows_after
+        .iter()
+        .filter(|r| r["session_id"] == "s2")
+        .collect();
+    assert_eq!(erased.len(), 1);
     assert_eq!(
-        gone[0]["detail"],
+        erased[0]["detail"],
         json!([{ "type": "erasure", "items": 3, "turns": 1 }])
     );
     assert_eq!(
-        (&gone[0]["seq"], &gone[0]["channel"]),
+        (&erased[0]["seq"], &erased[0]["channel"]),
         (&Value::Null, &Value::Null)
     );
-    assert_eq!(all(&client, "session_id=s2", 1), [gone[0].clone()]);
+    assert_eq!(all(&client, "session_id=s2", 1), [erased[0].clone()]);
     let csv = client.get("/api/v1/audit?format=csv").text;
-    same_table(&csv, &after);
+    assert_same_table(&csv, &rows_after);
     assert!(!csv.contains("And I?") && !csv.contains("What do I owe?"));
     let text = world.ok(&["audit", "--session", "s2"]);
     assert!(text.contains("  s2  -  erased  "), "{text}");
@@ -326,23 +336,24 @@ fn redacted_and_erased_contents_are_reported_but_not_shown() {
 #[test]
 fn the_audit_shows_only_the_tenant_and_needs_permission() {
     let world = World::new();
-    let make = |tenant: &str, role: &[&str]| key(&world, &[&["--tenant", tenant], role].concat());
+    let create_key =
+        |tenant: &str, role: &[&str]| key(&world, &[&["--tenant", tenant], role].concat());
     let role = |name: &'static str| ["--role", name];
     let (ours, theirs) = (
-        make("acme", &role("auditor")),
-        make("other", &role("auditor")),
+        create_key("acme", &role("auditor")),
+        create_key("other", &role("auditor")),
     );
-    let service = make("acme", &role("service"));
-    let user = make("acme", &["--role", "user", "--identity", "ada"]);
-    let admin = make("acme", &role("admin"));
-    let elsewhere = make("other", &role("service"));
+    let service = create_key("acme", &role("service"));
+    let user = create_key("acme", &["--role", "user", "--identity", "ada"]);
+    let admin = create_key("acme", &role("admin"));
+    let elsewhere = create_key("other", &role("service"));
     let server = world.serve();
     for (key, words) in [(&service, "ours"), (&elsewhere, "theirs")] {
         let body = json!({ "request_id": "r", "question_neutral": words });
         let caller = Caller::bearing(&server, key).of("ada");
         caller.post("/shared/turns", &body).wrote(201);
     }
-    let see = |key: &str, query: &str| {
+    let read = |key: &str, query: &str| {
         let reply =
             Caller::bearing(&server, key).send("GET", &format!("/api/v1/audit{query}"), None);
         assert_eq!(reply.status, 200, "{reply:?}");
@@ -360,7 +371,7 @@ fn the_audit_shows_only_the_tenant_and_needs_permission() {
             (&admin, "\"ours\"", "theirs"),
             (&theirs, "\"theirs\"", "ours"),
         ] {
-            let text = see(key, query);
+            let text = read(key, query);
             assert!(
                 text.contains(own.trim_matches('"')) && !text.contains(other),
                 "{query}: {text}"

@@ -1,4 +1,4 @@
-//! Refused and interrupted answers of the audit.
+//! The audit: refused queries, calls with unusual spellings, and a response that breaks midway.
 
 use base64::Engine as _;
 use rand::Rng as _;
@@ -49,7 +49,7 @@ fn invalid_queries_are_refused() {
 }
 
 #[test]
-fn an_invalid_time_gets_a_hint_with_the_form() {
+fn an_invalid_time_gets_a_hint_with_the_expected_format() {
     let world = World::new();
     let server = world.serve();
     for query in [
@@ -66,7 +66,7 @@ fn an_invalid_time_gets_a_hint_with_the_form() {
 }
 
 #[test]
-fn no_spelling_hides_a_call_from_the_audit() {
+fn escaped_member_names_cannot_hide_a_call_from_the_audit() {
     let world = World::new();
     let server = world.serve();
     let client = server.client();
@@ -111,7 +111,7 @@ fn an_incomplete_call_is_shown_with_its_arguments() {
     let server = world.serve();
     let client = server.client();
     let turn = start(&client, "s", "r", "?");
-    let call = json!({ "type": "tool_call_partial", "call_id": "c", "name": "look", "args": "{\"where\":\"le" });
+    let call = json!({ "type": "tool_call_partial", "call_id": "c", "name": "read_file", "args": "{\"path\":\"sr" });
     let image = json!({ "type": "image_url", "url": "u" });
     append(
         &client,
@@ -121,32 +121,34 @@ fn an_incomplete_call_is_shown_with_its_arguments() {
     server.stop();
     let text = world.ok(&["audit"]);
     assert!(
-        text.contains("s:2  assistant  partial  look {\"where\":\"le\n"),
+        text.contains("s:2  assistant  partial  read_file {\"path\":\"sr\n"),
         "{text}"
     );
 }
 
 #[test]
-fn an_answer_that_fails_midway_is_cut_off() {
+fn a_response_that_fails_midway_has_no_last_chunk() {
     let world = World::on_sqlite();
     let server = world.serve();
     let client = server.client();
     let turn = start(&client, "s", "r", "?");
     for n in 0..6 {
+        // Random bytes do not become smaller by compression.
         let mut noise = vec![0; 2 << 20];
         rand::rng().fill(noise.as_mut_slice());
         let large = base64::engine::general_purpose::STANDARD.encode(noise);
         let item = text_item(&format!("i{n}"), "assistant", "thought", &large);
         append(&client, &turn, json!([item]));
     }
-    let whole = client.get("/api/v1/audit?format=jsonl");
-    assert_eq!(lines(&whole.text).len(), 7);
+    let complete = client.get("/api/v1/audit?format=jsonl");
+    assert_eq!(lines(&complete.text).len(), 7);
     let request =
         b"GET /api/v1/audit?format=jsonl HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n";
-    let ended = |text: &str| text.ends_with("0\r\n\r\n");
-    assert!(ended(&client.raw(request).text));
+    // A complete chunked response ends with an empty chunk.
+    let is_complete = |text: &str| text.ends_with("0\r\n\r\n");
+    assert!(is_complete(&client.raw(request).text));
     server.stop();
-    // The newest contents are at the end of the file.
+    // Damages the newest contents, which are at the end of the file.
     let mut bytes = std::fs::read(world.store()).unwrap();
     let at = bytes.len() - (500 << 10);
     bytes[at] ^= 1;
@@ -156,7 +158,10 @@ fn an_answer_that_fails_midway_is_cut_off() {
     let reply = server.client().raw(request);
     assert_eq!(reply.status, 200);
     assert!(reply.text.len() > 8 << 20, "{} bytes", reply.text.len());
-    assert!(!ended(&reply.text), "the end of an answer is written");
+    assert!(
+        !is_complete(&reply.text),
+        "a broken response ends like a complete one"
+    );
     let page = server
         .client()
         .get("/api/v1/audit?session_id=s&cursor=0-7-0");

@@ -24,7 +24,7 @@ fn records(text: &str) -> Vec<Vec<String>> {
             (true, '"') => quoted = false,
             (true, c) => cell.push(c),
             (false, '"') => {
-                assert!(cell.is_empty(), "a quote within a plain cell");
+                assert!(cell.is_empty(), "a quote in the middle of an unquoted cell");
                 quoted = true;
             }
             (false, ',') => row.push(std::mem::take(&mut cell)),
@@ -38,14 +38,14 @@ fn records(text: &str) -> Vec<Vec<String>> {
     }
     assert!(
         !quoted && row.is_empty() && cell.is_empty(),
-        "the last line has no end"
+        "the last line is not terminated"
     );
     rows
 }
 
-/// Parses the content of a CSV cell as JSON: text, nothing, or a recorded value.
+/// Converts the content of a CSV cell to the value that the same row has in JSON.
 fn read_cell(column: &str, text: &str) -> Value {
-    let json = [
+    let json_columns = [
         "seq",
         "args",
         "ok",
@@ -58,25 +58,26 @@ fn read_cell(column: &str, text: &str) -> Value {
     ];
     match text {
         "" => Value::Null,
-        _ if json.contains(&column) => serde_json::from_str(text).unwrap(),
+        _ if json_columns.contains(&column) => serde_json::from_str(text).unwrap(),
         _ => json!(text),
     }
 }
 
-/// Checks that the table has these rows, cell by cell.
-pub(crate) fn same_table(text: &str, rows: &[Value]) {
+/// Checks that a CSV table has these rows, cell by cell.
+pub(crate) fn assert_same_table(text: &str, rows: &[Value]) {
     let records = records(text);
     let (head, body) = records.split_first().unwrap();
     assert_eq!(body.len(), rows.len());
     for (cells, row) in body.iter().zip(rows) {
         assert_eq!(row.as_object().unwrap().len(), head.len());
-        for (column, given) in head.iter().zip(cells) {
-            assert!(!given.starts_with(['=', '+', '-', '@', '\t', '\r', '\n']));
-            let given = given.strip_prefix('\'').unwrap_or(given);
+        for (column, cell) in head.iter().zip(cells) {
+            // A spreadsheet would run such a cell as a formula; an added apostrophe prevents this.
+            assert!(!cell.starts_with(['=', '+', '-', '@', '\t', '\r', '\n']));
+            let cell = cell.strip_prefix('\'').unwrap_or(cell);
             // CSV does not distinguish an empty text from an absent one.
-            let reported = Some(&row[column]).filter(|v| **v != "");
-            let reported = reported.unwrap_or(&Value::Null);
-            assert_eq!(read_cell(column, given), *reported, "{column} {row}");
+            let expected = Some(&row[column]).filter(|v| **v != "");
+            let expected = expected.unwrap_or(&Value::Null);
+            assert_eq!(read_cell(column, cell), *expected, "{column} {row}");
         }
     }
 }

@@ -9,6 +9,7 @@ use serde_json::{Value, json};
 use crate::http::Client;
 use crate::world::{Done, World};
 
+/// Parts that a JSON parser would change: spaces, a lone surrogate, a duplicate member, and a number beyond f64.
 const ODD: &str = "[ {\"type\":\"text\",\n\"text\":\"\\ud800 caf\u{e9} \u{fffd}\"},{\"type\":\"n\",\"n\":1.0,\"n\":1e400} ]";
 
 /// Records a session with complete turns, an open one and a redaction.
@@ -29,16 +30,17 @@ fn fill(client: &Client, session: &str) {
     }
     let open = json!({ "request_id": "open", "question_neutral": "still open" });
     client.post(&format!("{at}/turns"), &open).wrote(201);
-    let gone =
-        json!({ "request_id": "gone", "question_neutral": "hush", "answer_neutral": "hush" });
-    let gone = client.post(&format!("{at}/turns"), &gone).wrote(201);
-    let gone = gone["turn_id"].as_str().unwrap();
-    let reason = json!({ "reason": "asked to" });
+    let secret =
+        json!({ "request_id": "secret", "question_neutral": "hush", "answer_neutral": "hush" });
+    let redacted = client.post(&format!("{at}/turns"), &secret).wrote(201);
+    let redacted = redacted["turn_id"].as_str().unwrap();
+    let reason = json!({ "reason": "on request" });
     client
-        .post(&format!("{at}/turns/{gone}/redact"), &reason)
+        .post(&format!("{at}/turns/{redacted}/redact"), &reason)
         .wrote(200);
 }
 
+/// A world whose store contains the session `s`; its server has stopped.
 fn filled() -> World {
     let world = World::new();
     let server = world.serve();
@@ -47,17 +49,17 @@ fn filled() -> World {
     world
 }
 
-/// Writes these bytes to a file in the world's folder.
-fn file(world: &World, name: &str, bytes: impl AsRef<[u8]>) -> PathBuf {
+/// Writes a file in the world's folder; returns its path.
+fn write_file(world: &World, name: &str, bytes: impl AsRef<[u8]>) -> PathBuf {
     let path = world.path(name);
     fs::write(&path, bytes).unwrap();
     path
 }
 
-/// The result of `verify --bundle` on a machine without a store.
-fn verify(empty: &World, path: &Path, more: &[&str]) -> Done {
+/// Runs `verify --bundle` on a machine without a store.
+fn verify(empty: &World, path: &Path, options: &[&str]) -> Done {
     let bundle = ["verify", "--bundle", path.to_str().unwrap()];
-    empty.run(&[&bundle, more].concat())
+    empty.run(&[&bundle, options].concat())
 }
 
 fn public_key(world: &World) -> String {
@@ -68,13 +70,13 @@ fn public_key(world: &World) -> String {
 }
 
 #[test]
-fn the_file_alone_can_be_verified() {
+fn a_bundle_is_verified_without_a_store() {
     let (world, empty) = (filled(), World::new());
     let text = world.ok(&["export", "s", "--format", "json"]);
     assert!(text.contains(&format!("\"parts\":{ODD},")));
     assert!(!text.contains("hush"));
     let key = public_key(&world);
-    let good = file(&empty, "s.json", &text);
+    let good = write_file(&empty, "s.json", &text);
     let done = verify(&empty, &good, &[]);
     assert_eq!(done.code, Some(0), "{done:?}");
     assert_eq!(
@@ -110,22 +112,22 @@ fn the_file_alone_can_be_verified() {
         verify(&empty, &good, &["--public-key", &upper]).code,
         Some(0)
     );
-    // The last one has the right length, but is not a point of the curve.
+    // It has the right length, but is not a point of the curve.
     let no_point = format!("02{}", "0".repeat(62));
     for malformed in ["", "00", &"g".repeat(64), &no_point] {
         let done = verify(&empty, &good, &["--public-key", malformed]);
         assert_eq!((done.code, done.stdout.as_str()), (Some(2), ""), "{done:?}");
     }
-    // Verification created nothing.
-    let left: Vec<_> = fs::read_dir(empty.path("")).unwrap().collect();
-    assert_eq!(left.len(), 1, "{left:?}");
+    // Verification created nothing next to the bundle.
+    let files: Vec<_> = fs::read_dir(empty.path("")).unwrap().collect();
+    assert_eq!(files.len(), 1, "{files:?}");
 }
 
 #[test]
-fn damage_is_reported_by_exit_code_and_place() {
+fn damage_is_reported_with_exit_code_and_location() {
     let (world, empty) = (filled(), World::new());
     let text = world.ok(&["export", "s"]);
-    let changed = file(&empty, "changed", text.replacen("what? r2", "what! r2", 1));
+    let changed = write_file(&empty, "changed", text.replacen("what? r2", "what! r2", 1));
     let done = verify(&empty, &changed, &["--json"]);
     let reported: Value = serde_json::from_str(&done.stdout).unwrap();
     assert_eq!(done.code, Some(1));
@@ -136,7 +138,7 @@ fn damage_is_reported_by_exit_code_and_place() {
     // The question also occurs earlier, in the turn; the finding names the item, because the turn is derived from it.
     assert_eq!(reported["findings"][0]["seq"], 4, "{reported}");
     let item = text.replace("\"text\":\"what? r2\"", "\"text\":\"what! r2\"");
-    let done = verify(&empty, &file(&empty, "item", item), &[]);
+    let done = verify(&empty, &write_file(&empty, "item", item), &[]);
     assert_eq!(done.code, Some(1));
     assert!(
         done.stdout.starts_with("BROKEN: session s\n  seq 4: "),
@@ -152,7 +154,7 @@ fn damage_is_reported_by_exit_code_and_place() {
         ("longer", format!("{text}\n").into_bytes(), 1),
         ("version", text.replacen(":1,", ":2,", 1).into_bytes(), 2),
     ] {
-        let path = file(&empty, name, bytes);
+        let path = write_file(&empty, name, bytes);
         let done = verify(&empty, &path, &[]);
         assert_eq!(done.code, Some(code), "{name}: {done:?}");
         let done = verify(&empty, &path, &["--json"]);
@@ -165,8 +167,8 @@ fn damage_is_reported_by_exit_code_and_place() {
         assert!(reported["findings"][0]["what"].is_string());
     }
     let nowhere = empty.path("nowhere");
-    for more in [&[][..], &["--json"]] {
-        let done = verify(&empty, &nowhere, more);
+    for options in [&[][..], &["--json"]] {
+        let done = verify(&empty, &nowhere, options);
         assert_eq!((done.code, done.stdout.as_str()), (Some(2), ""), "{done:?}");
         assert!(done.stderr.contains("nowhere"), "{done:?}");
     }
@@ -180,7 +182,7 @@ fn damage_is_reported_by_exit_code_and_place() {
     }
 }
 
-/// A signature vouches for the content, so contents that were read without MAC checks are not signed.
+/// A signature confirms the content, so content that was read without MAC checks is not signed.
 #[test]
 fn unverified_contents_are_not_signed() {
     let world = filled();
@@ -199,26 +201,26 @@ fn unsigned(bundle: &str) -> &str {
 }
 
 #[test]
-fn a_bundle_is_imported_elsewhere() {
+fn a_bundle_is_imported_into_another_store() {
     let (world, other) = (filled(), World::new());
     let text = world.ok(&["export", "s"]);
-    let path = file(&other, "s.json", &text);
+    let path = write_file(&other, "s.json", &text);
     let path = path.to_str().unwrap();
     let import = ["import", "bundle", path];
     let key = public_key(&world);
-    for (more, code) in [
+    for (options, code) in [
         (&["--public-key", "00"][..], 2),
         (&["--public-key", &"0".repeat(64)], 1),
         (&["--tenant", "theirs"], 2),
     ] {
-        let done = other.run(&[&import, more].concat());
+        let done = other.run(&[&import, options].concat());
         assert_eq!(
             (done.code, done.stdout.as_str()),
             (Some(code), ""),
             "{done:?}"
         );
     }
-    let broken = file(&other, "broken.json", text.replace("that!", "this!"));
+    let broken = write_file(&other, "broken.json", text.replace("that!", "this!"));
     let done = other.run(&["import", "bundle", broken.to_str().unwrap()]);
     assert_eq!(done.code, Some(1));
     assert!(
@@ -245,33 +247,34 @@ fn a_bundle_is_imported_elsewhere() {
     );
 
     // The conversation continues in `other`; a repeated start finds its turn.
-    let (there, here) = (world.serve(), other.serve());
+    let (source, target) = (world.serve(), other.serve());
     let repeated = json!({ "request_id": "r1", "question_neutral": "what? r1" });
-    let first = there.client().see("/s/turns?request_id=r1")["data"][0].clone();
-    let found = here.client().see("/s/turns?request_id=r1")["data"][0].clone();
+    let first = source.client().see("/s/turns?request_id=r1")["data"][0].clone();
+    let found = target.client().see("/s/turns?request_id=r1")["data"][0].clone();
     assert_eq!(found, first);
-    let replayed = here.client().post("/s/turns", &repeated).wrote(200);
+    let replayed = target.client().post("/s/turns", &repeated).wrote(200);
     assert_eq!(
         (&replayed["turn_id"], &replayed["replayed"]),
         (&first["turn_id"], &json!(true))
     );
-    let open = here.client().see("/s/turns?request_id=open")["data"][0].clone();
+    let open = target.client().see("/s/turns?request_id=open")["data"][0].clone();
     let close = format!("/s/turns/{}/finalize", open["turn_id"].as_str().unwrap());
-    here.client()
+    target
+        .client()
         .post(&close, &json!({ "answer_neutral": "done" }))
         .wrote(200);
     let new = json!({ "request_id": "new", "question_neutral": "?", "answer_neutral": "!" });
     assert_eq!(
-        here.client().post("/s/turns", &new).wrote(201)["ordinal"],
+        target.client().post("/s/turns", &new).wrote(201)["ordinal"],
         5
     );
-    there.stop();
-    here.stop();
+    source.stop();
+    target.stop();
     other.verify();
 
-    // The session has grown in `other`, so its bundle conflicts with the session in `world`; `other` knows the first bundle
-    // already.
-    let grown = file(&world, "grown.json", other.ok(&["export", "s"]));
+    // The session has grown in `other`, so its new bundle conflicts with the session in `world`; the first bundle adds
+    // nothing to `other`.
+    let grown = write_file(&world, "grown.json", other.ok(&["export", "s"]));
     assert_eq!(verify(&world, &grown, &[]).code, Some(0));
     let done = world.run(&["import", "bundle", grown.to_str().unwrap(), "--json"]);
     let reported: Value = serde_json::from_str(&done.stderr).unwrap();
@@ -284,20 +287,21 @@ fn a_bundle_is_imported_elsewhere() {
     assert!(other.ok(&import).starts_with("known already"));
     world.verify();
 
-    // Imported at home under the same keyring, and exported, the file is identical byte for byte.
-    let home = World::new();
-    fs::create_dir_all(home.keyring().parent().unwrap()).unwrap();
-    fs::copy(world.keyring(), home.keyring()).unwrap();
+    // Imported into a third store with the same keyring and exported again, the bundle is identical byte for byte.
+    let third = World::new();
+    fs::create_dir_all(third.keyring().parent().unwrap()).unwrap();
+    fs::copy(world.keyring(), third.keyring()).unwrap();
     assert!(
-        home.ok(&["import", "bundle", path])
+        third
+            .ok(&["import", "bundle", path])
             .starts_with("imported: session s")
     );
-    assert_eq!(home.ok(&["export", "s"]), text);
-    home.verify();
+    assert_eq!(third.ok(&["export", "s"]), text);
+    third.verify();
 }
 
 #[test]
-fn bundles_are_served_over_http() {
+fn sessions_are_exported_over_http() {
     let world = World::new();
     let server = world.serve();
     let (ada, bob) = (server.client().of("ada"), server.client().of("bob"));
@@ -351,14 +355,14 @@ fn bundles_are_served_over_http() {
 }
 
 #[test]
-fn the_script_accepts_bundles_of_the_binary() {
+fn the_python_script_verifies_exported_bundles() {
     let world = filled();
     let text = world.ok(&["export", "s"]);
     let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/verify_bundle.py");
     let run = |path: &Path, key: &[String]| {
         let mut python = Command::new("python3");
         let output = python.arg(&script).arg(path).args(key).output();
-        let output = output.expect("python3 is needed: install Python 3.8 or newer");
+        let output = output.expect("this test runs python3: install Python 3.8 or newer");
         (
             output.status.code(),
             String::from_utf8(output.stdout).unwrap(),
@@ -368,7 +372,7 @@ fn the_script_accepts_bundles_of_the_binary() {
         Some(0),
         format!("intact\nsigned by {}\n", public_key(&world)),
     );
-    let good = file(&world, "s.json", &text);
+    let good = write_file(&world, "s.json", &text);
     assert_eq!(run(&good, &[]), intact);
     assert_eq!(run(&good, &[public_key(&world)]), intact);
     let (code, reported) = run(&good, &[public_key(&filled())]);
@@ -377,7 +381,7 @@ fn the_script_accepts_bundles_of_the_binary() {
         (Some(1), true),
         "{reported}"
     );
-    let changed = file(&world, "changed", text.replace("that!", "this!"));
+    let changed = write_file(&world, "changed", text.replace("that!", "this!"));
     let (code, reported) = run(&changed, &[]);
     assert_eq!(
         (code, reported.starts_with("broken: items[2], seq 3")),

@@ -1,33 +1,34 @@
-//! Two concurrent deliveries of one webhook: one does the work; the other waits for its answer, is refused, or gets an
-//! empty answer (DESIGN §6).
+//! Two concurrent deliveries of the same webhook: one starts the turn and answers it. Depending on `on_busy`, the other
+//! waits for that answer, is refused, or gets an empty response (DESIGN §6).
 
 use std::sync::Barrier;
 
 use serde_json::json;
 
 use crate::http::Client;
-use crate::leases::{start, take};
+use crate::leases::{acquire, start};
 use crate::limits::{metric, until};
 use crate::world::World;
 
-fn ask(client: &Client, query: &str) -> crate::http::Reply {
+/// Starts the turn of the webhook; both deliveries send the same request.
+fn start_turn(client: &Client, query: &str) -> crate::http::Reply {
     let body = json!({"request_id": "webhook-1", "question_neutral": "le 2"});
     client.post(&format!("/s/turns{query}"), &body)
 }
 
 #[test]
-fn one_of_two_concurrent_requests_works_and_both_get_its_answer() {
+fn one_of_two_concurrent_requests_answers_and_both_get_the_answer() {
     let world = World::new();
     // Each request is sent to a different server.
     let servers = [world.serve(), world.serve()];
     start(&servers[0].client(), "before", None);
-    let both = Barrier::new(2);
+    let barrier = Barrier::new(2);
     let answers = std::thread::scope(|scope| {
-        let hits = [0, 1].map(|n| {
-            let (client, both) = (servers[n].client(), &both);
+        let deliveries = [0, 1].map(|n| {
+            let (client, barrier) = (servers[n].client(), &barrier);
             scope.spawn(move || {
-                both.wait();
-                let reply = ask(&client, "?on_busy=wait&wait=60000");
+                barrier.wait();
+                let reply = start_turn(&client, "?on_busy=wait&wait=60000");
                 if reply.status == 200 {
                     return (false, reply.wrote(200));
                 }
@@ -41,10 +42,10 @@ fn one_of_two_concurrent_requests_works_and_both_get_its_answer() {
                 )
             })
         });
-        hits.map(|hit| hit.join().unwrap())
+        deliveries.map(|delivery| delivery.join().unwrap())
     });
     assert_eq!(
-        answers.iter().filter(|(worked, _)| *worked).count(),
+        answers.iter().filter(|(started, _)| *started).count(),
         1,
         "{answers:?}"
     );
@@ -55,36 +56,36 @@ fn one_of_two_concurrent_requests_works_and_both_get_its_answer() {
         );
         assert_eq!(turn["turn_id"], answers[0].1["turn_id"]);
     }
-    let waited = answers.iter().find(|(worked, _)| !worked).unwrap();
+    let waited = answers.iter().find(|(started, _)| !started).unwrap();
     assert_eq!(waited.1["replayed"], true);
     drop(servers);
     world.verify();
 }
 
 #[test]
-fn a_request_that_does_not_wait_is_refused_or_gets_an_empty_answer() {
+fn a_request_that_does_not_wait_is_refused_or_gets_an_empty_response() {
     let world = World::new();
     let server = world.serve();
     let client = server.client();
-    ask(&client, "?on_busy=204").wrote(201);
+    start_turn(&client, "?on_busy=204").wrote(201);
     assert_eq!(
-        ask(&client, "").wrote(200)["status"],
+        start_turn(&client, "").wrote(200)["status"],
         "open",
-        "as it stands, unless it is asked otherwise"
+        "by default, the open turn is returned"
     );
-    let refused = ask(&client, "?on_busy=reject");
+    let refused = start_turn(&client, "?on_busy=reject");
     refused.fails(409, "turn_busy");
     assert_eq!(refused.header("retry-after"), Some("1"));
-    ask(&client, "?on_busy=wait&wait=20").fails(409, "turn_busy");
-    let nothing = ask(&client, "?on_busy=204");
-    assert_eq!((nothing.status, nothing.text.as_str()), (204, ""));
+    start_turn(&client, "?on_busy=wait&wait=20").fails(409, "turn_busy");
+    let empty = start_turn(&client, "?on_busy=204");
+    assert_eq!((empty.status, empty.text.as_str()), (204, ""));
     for bad in [
         "?on_busy=never",
         "?wait=5",
         "?on_busy=204&wait=5",
         "?on_busy=wait&wait=60001",
     ] {
-        ask(&client, bad).fails(422, "invalid");
+        start_turn(&client, bad).fails(422, "invalid");
     }
     let turn = client.see("/s/turns?request_id=webhook-1")["data"][0]["turn_id"].clone();
     client
@@ -95,7 +96,7 @@ fn a_request_that_does_not_wait_is_refused_or_gets_an_empty_answer() {
         .wrote(200);
     for query in ["", "?on_busy=wait", "?on_busy=reject", "?on_busy=204"] {
         assert_eq!(
-            ask(&client, query).wrote(200)["answer_neutral"],
+            start_turn(&client, query).wrote(200)["answer_neutral"],
             "a",
             "{query}"
         );
@@ -105,37 +106,33 @@ fn a_request_that_does_not_wait_is_refused_or_gets_an_empty_answer() {
 }
 
 #[test]
-fn a_held_session_may_get_an_empty_answer() {
+fn a_request_for_a_leased_session_is_refused_or_gets_an_empty_response() {
     let world = World::new();
     let server = world.serve();
     let client = server.client();
     start(&client, "r", None);
-    let fence = take(&client, "a");
+    let fence = acquire(&client, "a");
     for route in ["lease", "resume"] {
-        let ask = |query: &str, body| client.post(&format!("/s/{route}{query}"), &body);
-        let nothing = ask("?on_busy=204", json!({"holder": "b", "wait_ms": 20}));
-        assert_eq!(
-            (nothing.status, nothing.text.as_str()),
-            (204, ""),
-            "{route}"
-        );
-        ask("?on_busy=reject", json!({"holder": "b"})).fails(423, "lease_timeout");
-        ask("?on_busy=wait", json!({"holder": "b", "wait_ms": 20})).fails(423, "lease_timeout");
-        ask("?on_busy=reject", json!({"holder": "b", "wait_ms": 20})).fails(422, "invalid");
-        ask("?on_busy=204", json!({"holder": "b", "fence": 1})).fails(422, "invalid");
+        let post = |query: &str, body| client.post(&format!("/s/{route}{query}"), &body);
+        let empty = post("?on_busy=204", json!({"holder": "b", "wait_ms": 20}));
+        assert_eq!((empty.status, empty.text.as_str()), (204, ""), "{route}");
+        post("?on_busy=reject", json!({"holder": "b"})).fails(423, "lease_timeout");
+        post("?on_busy=wait", json!({"holder": "b", "wait_ms": 20})).fails(423, "lease_timeout");
+        post("?on_busy=reject", json!({"holder": "b", "wait_ms": 20})).fails(422, "invalid");
+        post("?on_busy=204", json!({"holder": "b", "fence": 1})).fails(422, "invalid");
     }
     let timeouts = client.all("/s/events", 100);
     let timeouts = timeouts.iter().filter(|e| e["kind"] == "call_lock_timeout");
-    assert_eq!(timeouts.count(), 1, "one waiter, one fence");
+    assert_eq!(timeouts.count(), 1, "one event for each waiter and fence");
     assert!(metric(&client, "filrouge_lease_timeouts_total") >= 4.0);
     assert!(metric(&client, "filrouge_leases_refused_total") >= 2.0);
-    // One request waits until the lease is released.
+    // A request waits until the lease is released.
     std::thread::scope(|scope| {
         let waiter = scope.spawn(|| {
             let body = json!({"holder": "b", "wait_ms": 30_000});
             client.post("/s/resume?on_busy=204", &body)
         });
-        until("it waits", || {
+        until("the request waits", || {
             metric(&client, "filrouge_http_requests_in_flight") >= 2.0
         });
         client

@@ -1,9 +1,9 @@
-//! Posted bytes are returned unchanged: compared on raw answers.
+//! JSON that callers send is returned byte for byte: compared on the raw text of responses.
 
 use crate::http::{Client, Reply};
 use crate::world::World;
 
-/// JSON objects whose spelling a parser would change or refuse.
+/// JSON objects that a parser would change or refuse.
 const OBJECTS: &[&str] = &[
     r#"{"z":1,"a":2,"m":3}"#,
     r#"{"n":9007199254740993,"m":-0,"o":-0.0}"#,
@@ -17,6 +17,7 @@ const OBJECTS: &[&str] = &[
     r#"{"big":123456789012345678901234567890,"t":true,"n":null}"#,
 ];
 
+/// JSON strings with escapes, lone surrogates and spaces.
 const TEXTS: &[&str] = &[
     r#""plain""#,
     r#""nul \u0000 lone \ud800 \udc00 pair \ud83e\uddf5 and 🧵""#,
@@ -25,7 +26,8 @@ const TEXTS: &[&str] = &[
     r#""""#,
 ];
 
-fn has(reply: &Reply, text: &str, what: &str) {
+/// Checks that a successful response contains this text.
+fn assert_contains(reply: &Reply, text: &str, what: &str) {
     assert!((200..300).contains(&reply.status), "{what}: {reply:?}");
     assert!(
         reply.text.contains(text),
@@ -33,6 +35,7 @@ fn has(reply: &Reply, text: &str, what: &str) {
     );
 }
 
+/// Finds the turn id in the raw text, since a parser may refuse it.
 fn turn_id(reply: &Reply) -> &str {
     let (_, rest) = reply
         .text
@@ -41,6 +44,7 @@ fn turn_id(reply: &Reply) -> &str {
     &rest[..36]
 }
 
+/// Writes an object wherever a caller may send one, and compares every read of it.
 fn round_trip(client: &Client, world: &World, session: &str, object: &str) {
     let parts = format!("[{{\"type\":\"x\", \"v\":{object}}} , {{\"type\":\"y\"}}]");
     let item = format!(
@@ -49,7 +53,7 @@ fn round_trip(client: &Client, world: &World, session: &str, object: &str) {
     let start = format!(r#"{{"request_id":"r","question_neutral":"?","metadata":{object}}}"#);
     let started = client.post_text(&format!("/{session}/turns"), &start);
     let metadata = format!(r#""metadata":{object}"#);
-    has(&started, &metadata, "start");
+    assert_contains(&started, &metadata, "start");
     let turn = format!("/{session}/turns/{}", turn_id(&started));
     let items = format!(r#"{{"items":[{item}]}}"#);
     client
@@ -62,14 +66,14 @@ fn round_trip(client: &Client, world: &World, session: &str, object: &str) {
         r#""parts":{parts},"agent":null,"model":null,"usage":{object},"metadata":{object},"occurred_at":null"#
     );
     let read = client.get(&format!("/{session}/items"));
-    has(&read, &expected, "items");
-    has(&client.get(&turn), &metadata, "turn");
-    let made = client.post_text(
+    assert_contains(&read, &expected, "items");
+    assert_contains(&client.get(&turn), &metadata, "turn");
+    let created = client.post_text(
         "",
         &format!(r#"{{"session_id":"{session}-m","metadata":{object}}}"#),
     );
-    has(&made, &metadata, "session");
-    has(
+    assert_contains(&created, &metadata, "session");
+    assert_contains(
         &client.get(&format!("/{session}-m")),
         &metadata,
         "session read",
@@ -96,7 +100,7 @@ fn round_trip(client: &Client, world: &World, session: &str, object: &str) {
 }
 
 #[test]
-fn objects_are_kept() {
+fn objects_are_kept_byte_for_byte() {
     let world = World::new();
     let server = world.serve();
     let client = server.client();
@@ -107,7 +111,7 @@ fn objects_are_kept() {
     world.verify();
     let again = world.serve();
     for (n, object) in OBJECTS.iter().enumerate() {
-        has(
+        assert_contains(
             &again.client().get(&format!("/s{n}/items")),
             object,
             "after a restart",
@@ -117,7 +121,7 @@ fn objects_are_kept() {
 }
 
 #[test]
-fn texts_are_kept() {
+fn texts_are_kept_byte_for_byte() {
     let world = World::new();
     let server = world.serve();
     let client = server.client();
@@ -130,12 +134,12 @@ fn texts_are_kept() {
         let fields = format!(
             r#""question_neutral":{text},"question_translated":{text},"answer_neutral":{text}"#
         );
-        has(&turn, &fields, "whole turn");
+        assert_contains(&turn, &fields, "complete turn");
         let part = format!(r#""parts":[{{"type":"text","text":{text}}}]"#);
-        has(&client.get(&format!("/{session}/items")), &part, "items");
-        has(&client.get(&format!("/{session}/turns")), &fields, "turns");
+        assert_contains(&client.get(&format!("/{session}/items")), &part, "items");
+        assert_contains(&client.get(&format!("/{session}/turns")), &fields, "turns");
         let pair = format!(r#""question":{text},"answer":{text}"#);
-        has(
+        assert_contains(
             &client.get(&format!("/{session}/context")),
             &pair,
             "context",
@@ -149,11 +153,11 @@ fn texts_are_kept() {
         let body = format!(r#"{{"answer_neutral":{text},"answer_translated":{text}}}"#);
         let done = client.post_text(&format!("{path}/finalize"), &body);
         let fields = format!(r#""answer_neutral":{text},"answer_translated":{text}"#);
-        has(&done, &fields, "finalize");
-        has(
+        assert_contains(&done, &fields, "finalize");
+        assert_contains(
             &client.post_text(&format!("{path}/finalize"), &body),
             r#""replayed":true"#,
-            "again",
+            "finalize again",
         );
 
         let open = client.post_text(
@@ -162,12 +166,12 @@ fn texts_are_kept() {
         );
         let path = format!("/{session}/turns/{}/fail", turn_id(&open));
         let body = format!(r#"{{"error":{{"code":"c","message":{text}}},"partial_text":{text}}}"#);
-        has(
+        assert_contains(
             &client.post_text(&path, &body),
             r#""status":"failed""#,
             "fail",
         );
-        has(
+        assert_contains(
             &client.get(&format!("/{session}/items")),
             &format!(r#""message":{text}"#),
             "error item",
@@ -192,7 +196,7 @@ fn merged_metadata_keeps_the_spelling_of_its_values() {
         &path,
         r#"{"answer_neutral":"!","metadata":{"c":1e400,"b": "\ud800" }}"#,
     );
-    has(
+    assert_contains(
         &done,
         r#""metadata":{"b":"\ud800","a":9007199254740993,"c":1e400}"#,
         "merge",
@@ -201,12 +205,12 @@ fn merged_metadata_keeps_the_spelling_of_its_values() {
     let start =
         r#"{"request_id":"q","question_translated":"?","metadata":{"\ud800":1,"k":1,"k":2}}"#;
     let turn = client.post_text("/s/turns", start);
-    has(
+    assert_contains(
         &turn,
         r#""question_neutral_is_fallback":true"#,
         "a flag with unusual names",
     );
-    has(&turn, r#""\ud800":1"#, "unusual names with a flag");
+    assert_contains(&turn, r#""\ud800":1"#, "unusual names with a flag");
     server.stop();
     world.verify();
 }

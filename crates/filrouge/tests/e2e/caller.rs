@@ -7,7 +7,7 @@ use serde_json::Value;
 use crate::http::{Client, Reply};
 use crate::world::{Server, World};
 
-/// Headers of every request.
+/// A client that sends the same headers with every request.
 #[derive(Clone)]
 pub(crate) struct Caller {
     client: Client,
@@ -35,11 +35,12 @@ impl Caller {
         }
     }
 
-    /// The same caller on behalf of an end user.
+    /// The same caller acting for an end user.
     pub(crate) fn of(&self, identity: &str) -> Self {
         self.with("filrouge-identity", identity)
     }
 
+    /// Sends a request to any path of the server.
     pub(crate) fn send(&self, method: &str, target: &str, body: Option<&str>) -> Reply {
         let body = body.map_or_else(String::new, |body| {
             format!(
@@ -67,23 +68,26 @@ impl Caller {
     }
 }
 
-/// Twice the 5 seconds that are promised, for machines with much other load.
-pub(crate) const PROMISED: Duration = Duration::from_secs(10);
+/// Twice the promised 5 seconds, since tests share the machine with other load.
+pub(crate) const DEADLINE: Duration = Duration::from_secs(10);
 
-/// Polls until `reached`, for at most [`PROMISED`].
+/// Polls until `reached`, for at most [`DEADLINE`].
 #[track_caller]
 pub(crate) fn within_five_seconds(what: &str, mut reached: impl FnMut() -> bool) {
     let began = Instant::now();
     while !reached() {
-        assert!(began.elapsed() < PROMISED, "not in {PROMISED:?}: {what}");
+        assert!(
+            began.elapsed() < DEADLINE,
+            "not within {DEADLINE:?}: {what}"
+        );
         std::thread::sleep(Duration::from_millis(20));
     }
 }
 
-/// Creates a key with `arguments`; returns its text.
+/// Creates an API key with `arguments` of `keys create`; returns its text.
 pub(crate) fn key(world: &World, arguments: &[&str]) -> String {
-    let made = world.ok(&[&["keys", "create"], arguments].concat());
-    made.trim_end().to_owned()
+    let output = world.ok(&[&["keys", "create"], arguments].concat());
+    output.trim_end().to_owned()
 }
 
 /// The id in a key's text.

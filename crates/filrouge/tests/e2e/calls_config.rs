@@ -1,4 +1,4 @@
-//! The section `[calls]` of the settings.
+//! The section `[calls]` of the configuration file.
 
 use std::fs;
 
@@ -30,7 +30,7 @@ fn each_value_shows_its_origin() {
 }
 
 #[test]
-fn invalid_values_are_refused_by_name() {
+fn invalid_values_are_refused_with_an_explanation() {
     let world = World::new();
     for (section, words) in [
         ("journal = \"maybe\"", "known: off, shadow, on"),

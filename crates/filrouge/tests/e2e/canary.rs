@@ -5,10 +5,11 @@ use serde_json::json;
 use crate::caller::{Caller, key, within_five_seconds};
 use crate::world::World;
 
+/// The text that every request contains as a credential.
 const CANARY: &str = "c4n4ryT0k3n";
 
-/// Sends the canary in every place for credentials, and in places where users may send them by mistake.
-fn send_all(anonymous: &Caller, valid: &Caller) -> Vec<String> {
+/// Sends the canary wherever credentials belong, and where callers may send them by mistake; returns all answers.
+fn send_everywhere(anonymous: &Caller, valid: &Caller) -> Vec<String> {
     let mut answers = Vec::new();
     for (name, value) in [
         ("authorization", format!("Bearer {CANARY}")),
@@ -80,11 +81,11 @@ fn credentials_appear_only_in_the_request() {
     ];
     let server = world.serve_where(&environment, &[]);
     let anonymous = Caller::anonymous(&server);
-    let mut answers = send_all(&anonymous, &anonymous.of("ada"));
+    let mut answers = send_everywhere(&anonymous, &anonymous.of("ada"));
     let text = key(&world, &["--role", "admin"]);
     within_five_seconds("the first key applies", || anonymous.get("").status == 401);
     let admin = Caller::bearing(&server, &text);
-    answers.extend(send_all(&anonymous, &admin));
+    answers.extend(send_everywhere(&anonymous, &admin));
     let metrics = admin.send("GET", "/metrics", None);
     assert_eq!(metrics.status, 200, "{metrics:?}");
     answers.push(metrics.text);
@@ -101,12 +102,15 @@ fn credentials_appear_only_in_the_request() {
         "{log}"
     );
     server.stop();
-    for reported in [CANARY, secret] {
-        let lines: Vec<_> = log.lines().filter(|line| line.contains(reported)).collect();
+    for credential in [CANARY, secret] {
+        let lines: Vec<_> = log
+            .lines()
+            .filter(|line| line.contains(credential))
+            .collect();
         assert!(lines.is_empty(), "{lines:?}");
     }
-    for reported in [CANARY, secret] {
-        world.holds_nowhere(reported);
+    for credential in [CANARY, secret] {
+        world.holds_nowhere(credential);
     }
     world.verify();
 }

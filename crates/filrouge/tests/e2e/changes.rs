@@ -1,4 +1,4 @@
-//! The change feed: complete, without repetitions, in the order of commits, and only for callers that may see it.
+//! The change feed: complete, without duplicates, in the order of commits, and only for callers that may see it.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -12,7 +12,7 @@ use crate::http::{Client, text_item};
 use crate::limits::PATIENCE;
 use crate::world::World;
 
-/// One page after a cursor.
+/// Reads one page after a cursor; returns its changes and the next cursor.
 #[track_caller]
 pub(crate) fn page(client: &Client, after: &str, limit: usize) -> (Vec<Value>, String) {
     let path = format!("/api/v1/changes?after={after}&limit={limit}");
@@ -24,7 +24,7 @@ pub(crate) fn page(client: &Client, after: &str, limit: usize) -> (Vec<Value>, S
     (std::mem::take(data), next)
 }
 
-/// All changes up to now.
+/// Reads all changes up to now.
 pub(crate) fn all(client: &Client) -> Vec<Value> {
     let (mut rows, mut after) = (Vec::new(), "0".to_owned());
     loop {
@@ -37,19 +37,19 @@ pub(crate) fn all(client: &Client) -> Vec<Value> {
     }
 }
 
-/// The position of a cursor: the end of a commit is after every part of it.
-pub(crate) fn place(change: &Value) -> (u64, u64) {
+/// The sort key of a cursor: the end of a commit is after every part of it.
+pub(crate) fn position(change: &Value) -> (u64, u64) {
     let cursor = change["cursor"].as_str().unwrap();
     match cursor.split_once('.') {
-        Some((commit, taken)) => (commit.parse().unwrap(), taken.parse().unwrap()),
+        Some((commit, part)) => (commit.parse().unwrap(), part.parse().unwrap()),
         None => (cursor.parse().unwrap(), u64::MAX),
     }
 }
 
 /// Checks the order of commits, and that every session's items have no gap; returns the number of items.
-fn whole(changes: &[Value]) -> u64 {
-    for two in changes.windows(2) {
-        assert!(place(&two[0]) < place(&two[1]), "{two:?}");
+fn assert_complete(changes: &[Value]) -> u64 {
+    for pair in changes.windows(2) {
+        assert!(position(&pair[0]) < position(&pair[1]), "{pair:?}");
     }
     let mut last: BTreeMap<&str, u64> = BTreeMap::new();
     for change in changes {
@@ -65,6 +65,7 @@ fn whole(changes: &[Value]) -> u64 {
     last.values().sum()
 }
 
+/// Writes turns with items; returns the number of items.
 fn write(client: &Client, name: &str, turns: usize) -> u64 {
     let mut items = 0;
     for n in 0..turns {
@@ -120,16 +121,16 @@ fn a_reader_of_random_pages_sees_concurrent_writes_complete_and_in_order() {
         let seen: Vec<_> = readers.into_iter().map(|r| r.join().unwrap()).collect();
         (written, seen)
     });
-    assert_eq!(whole(&seen[0]), written);
-    assert_eq!(seen[0], seen[1], "both servers show the same");
+    assert_eq!(assert_complete(&seen[0]), written);
+    assert_eq!(seen[0], seen[1], "both servers return the same changes");
     assert_eq!(
         all(&servers[0].client()),
         seen[0],
-        "the feed is the same later"
+        "a later read returns the same changes"
     );
-    let made = seen[0].iter().filter(|c| c["kind"] == "created").count();
-    assert_eq!(made, 5);
-    // A position within a commit works like one between two commits.
+    let created = seen[0].iter().filter(|c| c["kind"] == "created").count();
+    assert_eq!(created, 5);
+    // A cursor within a commit works like one between two commits.
     let inner = seen[0]
         .iter()
         .position(|c| c["cursor"].as_str().unwrap().contains('.'));
@@ -180,19 +181,19 @@ fn every_kind_of_change_is_reported_even_after_an_erasure() {
 }
 
 #[test]
-fn an_end_user_sees_only_their_own() {
+fn an_end_user_sees_only_changes_of_their_own_sessions() {
     let world = World::new();
     let server = world.serve();
     let client = server.client();
-    for who in ["ada", "bob"] {
+    for identity in ["ada", "bob"] {
         let body = json!({ "request_id": "r", "question_neutral": "?" });
         client
-            .of(who)
-            .post(&format!("/of-{who}/turns"), &body)
+            .of(identity)
+            .post(&format!("/of-{identity}/turns"), &body)
             .wrote(201);
     }
     client
-        .post("", &json!({ "session_id": "of-nobody" }))
+        .post("", &json!({ "session_id": "anonymous" }))
         .wrote(201);
     let sessions = |client: &Client| -> Vec<String> {
         all(client)
@@ -200,7 +201,7 @@ fn an_end_user_sees_only_their_own() {
             .map(|c| c["session_id"].as_str().unwrap().to_owned())
             .collect()
     };
-    assert_eq!(sessions(&client), ["of-ada", "of-bob", "of-nobody"]);
+    assert_eq!(sessions(&client), ["of-ada", "of-bob", "anonymous"]);
     assert_eq!(sessions(&client.of("ada")), ["of-ada"]);
     assert_eq!(sessions(&client.of("eve")), [""; 0]);
     // Only owners see the erasure.
@@ -208,29 +209,28 @@ fn an_end_user_sees_only_their_own() {
     assert_eq!(all(&client.of("ada")).last().unwrap()["kind"], "erased");
     assert_eq!(sessions(&client.of("bob")), ["of-bob"]);
 
-    let seen = |caller: &Caller| {
+    let feed = |caller: &Caller| {
         let reply = caller.send("GET", "/api/v1/changes", None);
         (
             reply.status,
             reply.body()["data"].as_array().map_or(0, Vec::len),
         )
     };
-    let whole = all(&client).len();
-    let keys = [("service", whole), ("auditor", whole), ("admin", whole)];
-    let keys = keys.map(|(role, sees)| (key(&world, &["--role", role]), sees));
+    let total = all(&client).len();
+    let keys = ["service", "auditor", "admin"].map(|role| key(&world, &["--role", role]));
     let user = key(&world, &["--role", "user", "--identity", "bob"]);
     let other = key(&world, &["--role", "admin", "--tenant", "other"]);
     drop(server);
     let server = world.serve();
-    for (key, sees) in &keys {
+    for key in &keys {
         let caller = Caller::bearing(&server, key);
-        assert_eq!(seen(&caller), (200, *sees));
-        assert_eq!(seen(&caller.of("bob")), (200, 1));
+        assert_eq!(feed(&caller), (200, total));
+        assert_eq!(feed(&caller.of("bob")), (200, 1));
     }
-    assert_eq!(seen(&Caller::bearing(&server, &user)), (200, 1));
-    assert_eq!(seen(&Caller::bearing(&server, &user).of("ada")).0, 403);
-    assert_eq!(seen(&Caller::bearing(&server, &other)), (200, 0));
-    assert_eq!(seen(&Caller::anonymous(&server)).0, 401);
+    assert_eq!(feed(&Caller::bearing(&server, &user)), (200, 1));
+    assert_eq!(feed(&Caller::bearing(&server, &user).of("ada")).0, 403);
+    assert_eq!(feed(&Caller::bearing(&server, &other)), (200, 0));
+    assert_eq!(feed(&Caller::anonymous(&server)).0, 401);
 }
 
 #[test]
@@ -271,7 +271,7 @@ fn commits_of_others_neither_end_nor_delay_a_wait() {
     let server = world.serve();
     let client = server.client();
     let (ada, bob) = (client.of("ada"), client.of("bob"));
-    let ended = AtomicBool::new(false);
+    let stop = AtomicBool::new(false);
     std::thread::scope(|scope| {
         let waiting: Vec<_> = (0..8)
             .map(|_| {
@@ -283,25 +283,25 @@ fn commits_of_others_neither_end_nor_delay_a_wait() {
             .collect();
         let writer = scope.spawn(|| {
             let mut written = 0_u64;
-            while !ended.load(Ordering::Relaxed) {
+            while !stop.load(Ordering::Relaxed) {
                 bob.post("", &json!({ "session_id": format!("b{written}") }))
                     .wrote(201);
                 written += 1;
             }
             written
         });
-        for one in waiting {
-            let (page, took) = one.join().unwrap();
+        for waiter in waiting {
+            let (page, took) = waiter.join().unwrap();
             assert_eq!(page["data"], json!([]));
             assert!(
                 took >= Duration::from_secs(2),
-                "other callers' commits ended it after {took:?}"
+                "other callers' commits ended the wait after {took:?}"
             );
             assert!(took < PATIENCE, "other callers' commits delayed it");
             let next: u64 = page["next_cursor"].as_str().unwrap().parse().unwrap();
-            assert!(next > 5, "other callers' commits are skipped: {next}");
+            assert!(next > 5, "the cursor did not move: {next}");
         }
-        ended.store(true, Ordering::Relaxed);
+        stop.store(true, Ordering::Relaxed);
         assert!(writer.join().unwrap() > 10);
     });
 }
@@ -383,8 +383,8 @@ fn a_checkpoint_is_a_change_and_a_lease_is_not() {
     let server = world.serve();
     let client = server.client();
     client.post("", &json!({ "session_id": "s" })).is(201);
-    let taken = client.post("/s/lease", &json!({ "holder": "h" })).body();
-    let put = json!({ "label": "START", "state": {}, "fence": taken["fence"], "release": true });
+    let lease = client.post("/s/lease", &json!({ "holder": "h" })).body();
+    let put = json!({ "label": "START", "state": {}, "fence": lease["fence"], "release": true });
     client.put("/s/checkpoints", &put).is(201);
     let feed = client.bare("GET", "/api/v1/changes", "").is(200);
     let changes = feed["data"].as_array().unwrap();

@@ -1,8 +1,8 @@
-//! Checkpoints over HTTP: one for each seq, only the newest are kept, and none contains secrets (DESIGN §6).
+//! Checkpoints over HTTP: one for each seq, only the newest are kept, none contains secrets (DESIGN §6).
 
 use serde_json::{Value, json};
 
-use crate::leases::{serve_with, start, take};
+use crate::leases::{acquire, serve_with, start};
 use crate::world::World;
 
 #[test]
@@ -62,7 +62,7 @@ fn a_checkpoint_is_written_once_for_each_seq() {
     ] {
         client.put("/s/checkpoints", &bad).fails(422, "invalid");
     }
-    // Without a seq it covers all items up to now.
+    // Without a seq, a checkpoint covers all items up to now.
     start(&client, "two", None);
     let newest = client
         .put("/s/checkpoints", &json!({"state": {"at": 2}}))
@@ -74,7 +74,7 @@ fn a_checkpoint_is_written_once_for_each_seq() {
     assert_eq!(
         client.see("/s")["state"],
         "WAIT_CONFIRM",
-        "without a label in the request, the state does not change"
+        "a checkpoint without a label leaves the session's state unchanged"
     );
     assert_eq!(client.see("/s/checkpoints/latest"), newest);
     let page = client.see("/s/checkpoints?limit=1");
@@ -93,13 +93,13 @@ fn a_checkpoint_is_written_once_for_each_seq() {
 }
 
 #[test]
-fn the_newest_are_kept_and_their_size_is_limited() {
+fn only_the_newest_checkpoints_are_kept_and_their_size_is_limited() {
     let world = World::new();
-    let bounds = [
+    let limits = [
         ("FILROUGE_CHECKPOINTS_KEPT", "3"),
         ("FILROUGE_CHECKPOINT_BYTES", "64"),
     ];
-    let server = serve_with(&world, &bounds);
+    let server = serve_with(&world, &limits);
     let client = server.client();
     for n in 1..=5 {
         start(&client, &format!("r{n}"), None);
@@ -123,7 +123,7 @@ fn the_newest_are_kept_and_their_size_is_limited() {
         .fails(422, "limit_exceeded");
     server.stop();
     world.verify();
-    // A redacted text may be in every checkpoint that covers its item.
+    // A redaction also removes the checkpoints that cover the item, since they may contain its text.
     let server = world.serve();
     let client = server.client();
     let turns = client.all("/s/turns", 50);
@@ -155,40 +155,40 @@ fn no_checkpoint_contains_a_runtime_context() {
     let begin = json!({"request_id": "r", "question_neutral": "?", "runtime_context": context});
     let turn = client.post("/s/turns", &begin).wrote(201);
     let state = json!({"crm": {"headers": [format!("X-Token: {SECRET}")], "kept": "yes"}});
-    let saved = client.put(
+    let during = client.put(
         "/s/checkpoints",
         &json!({"label": format!("at {SECRET}"), "state": state}),
     );
-    saved.wrote(201);
-    assert_eq!(saved.header("filrouge-masked"), Some("2"));
+    during.wrote(201);
+    assert_eq!(during.header("filrouge-masked"), Some("2"));
     let end = format!("/s/turns/{}/finalize", turn["turn_id"].as_str().unwrap());
     client
         .post(&end, &json!({"answer_neutral": "done"}))
         .wrote(200);
-    let behind = client.put("/s/checkpoints", &json!({"label": "DONE", "state": state}));
-    behind.wrote(201);
-    assert_eq!(behind.header("filrouge-masked"), Some("1"));
-    // A credential is recognized by its form, as in the parameters of a tool.
+    let after = client.put("/s/checkpoints", &json!({"label": "DONE", "state": state}));
+    after.wrote(201);
+    assert_eq!(after.header("filrouge-masked"), Some("1"));
+    // A credential is also masked if only its form shows that it is one.
     start(&client, "two", None);
     let key = format!("sk-ant-api03-{}", "a1B2".repeat(24));
-    let shaped = client.put("/s/checkpoints", &json!({"state": {"key": key}}));
-    shaped.wrote(201);
-    assert_eq!(shaped.header("filrouge-masked"), Some("1"));
+    let with_key = client.put("/s/checkpoints", &json!({"state": {"key": key}}));
+    with_key.wrote(201);
+    assert_eq!(with_key.header("filrouge-masked"), Some("1"));
     let answers = [
-        saved.text,
-        behind.text,
-        shaped.text,
+        during.text,
+        after.text,
+        with_key.text,
         client.get("/s/checkpoints").text,
         client.get("/s/checkpoints/latest").text,
         client.post("/s/resume", &json!({"holder": "a"})).text,
         client.get("/s").text,
         server.log(),
     ];
-    for words in [SECRET, &key] {
+    for secret in [SECRET, &key] {
         for answer in &answers {
-            assert!(!answer.contains(words), "{words}: {answer}");
+            assert!(!answer.contains(secret), "{secret}: {answer}");
         }
-        world.holds_nowhere(words);
+        world.holds_nowhere(secret);
     }
     assert!(answers[0].contains("\"kept\":\"yes\""), "{}", answers[0]);
     server.stop();
@@ -213,7 +213,7 @@ fn the_command_line_shows_lease_and_checkpoint() {
             &json!({"label": "WAIT_CONFIRM", "state": {"n": 1}}),
         )
         .wrote(201);
-    take(&client, "webhook-1");
+    acquire(&client, "webhook-1");
     let shown = world.json(&["sessions", "show", "s"]);
     assert_eq!(shown["lease"]["holder"], "webhook-1");
     assert_eq!(shown["checkpoint"]["state"], json!({"n": 1}));
@@ -224,8 +224,8 @@ fn the_command_line_shows_lease_and_checkpoint() {
         text.contains("held by webhook-1, fence 1, until "),
         "{text}"
     );
-    for form in ["md", "html"] {
-        let document = world.ok(&["export", "s", "--format", form]);
+    for format in ["md", "html"] {
+        let document = world.ok(&["export", "s", "--format", format]);
         assert!(
             document.contains("WAIT_CONFIRM") || document.contains("WAIT\\_CONFIRM"),
             "{document}"

@@ -6,15 +6,15 @@ use serde_json::{Value, json};
 
 use crate::world::World;
 
-/// A store with a finished turn, an open one, and a title with control characters.
+/// A store with a finished turn and an open one; title and question contain control characters.
 fn filled() -> World {
     let world = World::new();
     let server = world.serve();
     let client = server.client();
     client.post("", &json!({ "session_id": "s", "title": "red \u{1b}[31mtitle\nsecond", "project_id": "p" })).wrote(201);
-    let whole = json!({ "request_id": "r", "question_neutral": "Where does\u{7} it lead?", "answer_neutral": "Through.", "items": [
+    let complete = json!({ "request_id": "r", "question_neutral": "Where does\u{7} it lead?", "answer_neutral": "Through.", "items": [
         { "role": "assistant", "channel": "tool_call", "parts": [{ "type": "tool_call", "call_id": "1", "name": "follow", "args": { "n": 1 } }] }] });
-    client.post("/s/turns", &whole).wrote(201);
+    client.post("/s/turns", &complete).wrote(201);
     client
         .post(
             "/t/turns",
@@ -39,8 +39,8 @@ fn sessions_are_listed_and_shown() {
         assert!(cells.join(" ").starts_with(words), "{list}");
     }
     let server = world.serve();
-    let hers = json!({ "session_id": "u" });
-    server.client().of("ada").post("", &hers).wrote(201);
+    let owned = json!({ "session_id": "u" });
+    server.client().of("ada").post("", &owned).wrote(201);
     server.stop();
     let newest = world.ok(&["sessions", "list", "--limit", "1"]);
     let cells: Vec<&str> = newest.lines().nth(1).unwrap().split_whitespace().collect();
@@ -74,8 +74,8 @@ fn sessions_are_listed_and_shown() {
     );
     let of_project = world.json(&["sessions", "list", "--project", "p"]);
     assert_eq!(of_project["data"].as_array().unwrap().len(), 1);
-    let more = world.run(&["sessions", "list", "--limit", "1"]);
-    assert!(more.stderr.contains(cursor), "{more:?}");
+    let page = world.run(&["sessions", "list", "--limit", "1"]);
+    assert!(page.stderr.contains(cursor), "{page:?}");
 }
 
 /// An item of a bundle without the members that its link is computed from.
@@ -89,7 +89,7 @@ fn unchained(item: &Value) -> Value {
 }
 
 #[test]
-fn exports_contain_the_data_that_http_shows() {
+fn exports_contain_the_data_that_http_returns() {
     let world = filled();
     let server = world.serve();
     let client = server.client();
@@ -110,7 +110,10 @@ fn exports_contain_the_data_that_http_shows() {
     let raw = items.text.strip_prefix("{\"data\":[").unwrap();
     let raw = raw.strip_suffix("}],\"next_cursor\":null}").unwrap();
     for item in raw.split("},{\"seq\":") {
-        assert!(text.contains(item), "the same bytes: {item}");
+        assert!(
+            text.contains(item),
+            "the export does not contain the bytes of this item: {item}"
+        );
     }
     assert_eq!(
         world.json(&["sessions", "show", "s"])["items"],
@@ -120,7 +123,7 @@ fn exports_contain_the_data_that_http_shows() {
 }
 
 #[test]
-fn verify_reports_by_exit_code() {
+fn verify_exits_with_a_code_for_each_result() {
     let world = filled();
     let text = world.ok(&["verify"]);
     assert!(
@@ -137,18 +140,18 @@ fn verify_reports_by_exit_code() {
     let malformed = world.run(&["verify", ""]);
     assert_eq!(malformed.code, Some(2), "{malformed:?}");
 
-    let nothing = World::new();
-    let done = nothing.run(&["verify"]);
+    let empty = World::new();
+    let done = empty.run(&["verify"]);
     assert_eq!(done.code, Some(2), "{done:?}");
     assert!(done.stdout.is_empty());
     let file = world.path("no.db");
-    std::fs::write(&file, "this is no database").unwrap();
+    std::fs::write(&file, "not a database").unwrap();
     let done = world.run(&["verify", "--store", &format!("sqlite:{}", file.display())]);
     assert!(matches!(done.code, Some(1 | 2)), "{done:?}");
 }
 
 #[test]
-fn json_is_one_document() {
+fn json_output_is_one_document() {
     let world = filled();
     for command in [
         &["sessions", "list"][..],
@@ -182,29 +185,29 @@ fn doctor_finds_faults() {
     }
     assert!(!text.contains("FAILED"));
     let keyring = world.keyring();
-    let mode = |mode: u32| {
+    let set_mode = |mode: u32| {
         use std::os::unix::fs::PermissionsExt;
         std::fs::set_permissions(&keyring, std::fs::Permissions::from_mode(mode)).unwrap();
     };
-    mode(0o644);
+    set_mode(0o644);
     let done = world.run(&["doctor"]);
     assert_eq!(done.code, Some(1), "{done:?}");
     assert!(
         done.stdout.contains("FAILED") && done.stdout.contains("chmod 600"),
         "{done:?}"
     );
-    mode(0o600);
+    set_mode(0o600);
     world.ok(&["doctor"]);
-    let nothing = World::new();
-    let done = nothing.run(&["doctor", "--json"]);
+    let empty = World::new();
+    let done = empty.run(&["doctor", "--json"]);
     assert_eq!(done.code, Some(1));
     let report: Value = serde_json::from_str(&done.stdout).unwrap();
     assert_eq!(report["ok"], false);
-    assert!(nothing.is_empty(), "doctor creates nothing");
+    assert!(empty.is_empty(), "doctor created a store");
 }
 
 #[test]
-fn a_closed_pipe_is_no_failure() {
+fn a_closed_pipe_is_not_an_error() {
     let world = filled();
     let commands: &[&[&str]] = &[
         &["sessions", "list"],
@@ -260,7 +263,10 @@ fn help_shows_all_commands() {
         for option in ["--store", "--tenant", "--config", "--json", "--unverified"] {
             assert!(global.contains(option) && !own.contains(option), "{text}");
         }
-        assert!(!global.contains(":\n"), "the global ones come last: {text}");
+        assert!(
+            !global.contains(":\n"),
+            "a section follows the global options: {text}"
+        );
     }
     assert!(help.contains("Exit codes"));
     for word in ["FILROUGE_STORE", "FILROUGE_TENANT", "FILROUGE_CONFIG"] {
@@ -277,7 +283,7 @@ fn help_shows_all_commands() {
         assert!(world.ok(&["completions", shell]).contains("filrouge"));
     }
     for wrong in [
-        &["sing"][..],
+        &["unknown"][..],
         &[],
         &["completions", "tcsh"],
         &["export"],
@@ -292,6 +298,6 @@ fn help_shows_all_commands() {
     }
     assert!(
         !world.path("data").exists() && !world.path("config").exists(),
-        "help creates nothing"
+        "help created files"
     );
 }

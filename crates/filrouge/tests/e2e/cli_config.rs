@@ -1,4 +1,4 @@
-//! Settings with their origins, and wrong usage.
+//! Settings with their origins, and invalid usage.
 
 use std::fs;
 use std::process::Command;
@@ -7,6 +7,7 @@ use serde_json::Value;
 
 use crate::world::{Done, World, finish};
 
+/// Runs `config show --json` with the command's options and environment.
 fn show(mut command: Command) -> Value {
     command.args(["config", "show", "--json"]);
     let done = finish(command, "config show");
@@ -14,6 +15,7 @@ fn show(mut command: Command) -> Value {
     serde_json::from_str(&done.stdout).unwrap()
 }
 
+/// A setting's value and origin.
 fn setting<'a>(shown: &'a Value, name: &str) -> (&'a str, &'a str) {
     let setting = &shown["settings"][name];
     (
@@ -23,7 +25,7 @@ fn setting<'a>(shown: &'a Value, name: &str) -> (&'a str, &'a str) {
 }
 
 #[test]
-fn the_stronger_layer_wins_and_is_named() {
+fn flags_override_the_environment_which_overrides_the_file() {
     let world = World::on_sqlite();
     let shown = show(world.command(&[]));
     let store = format!("sqlite:{}", world.store().display());
@@ -39,16 +41,16 @@ fn the_stronger_layer_wins_and_is_named() {
     let file = world.path("config/filrouge/config.toml");
     fs::create_dir_all(file.parent().unwrap()).unwrap();
     fs::write(&file, "store = \"sqlite:/file.db\"\ntenant = \"file\"\nlisten = \"127.0.0.1:1\"\nturn_timeout_s = 60\nconcurrent_turns = \"reject\"\n").unwrap();
-    let named = file.to_str().unwrap();
+    let path = file.to_str().unwrap();
     let shown = show(world.command(&[]));
-    assert_eq!(shown["file"], named);
+    assert_eq!(shown["file"], path);
     for (name, value) in [
         ("store", "sqlite:/file.db"),
         ("tenant", "file"),
         ("turn_timeout_s", "60"),
         ("concurrent_turns", "reject"),
     ] {
-        assert_eq!(setting(&shown, name), (value, named));
+        assert_eq!(setting(&shown, name), (value, path));
     }
     let with_env = || {
         let mut command = world.command(&[]);
@@ -61,7 +63,7 @@ fn the_stronger_layer_wins_and_is_named() {
     let shown = show(with_env());
     assert_eq!(setting(&shown, "store"), ("memory:", "FILROUGE_STORE"));
     assert_eq!(setting(&shown, "listen"), ("[::1]:2", "FILROUGE_LISTEN"));
-    assert_eq!(setting(&shown, "turn_timeout_s"), ("60", named));
+    assert_eq!(setting(&shown, "turn_timeout_s"), ("60", path));
     let mut command = with_env();
     command.args(["--store", "sqlite:flag.db", "--tenant", "flag"]);
     let shown = show(command);
@@ -71,7 +73,7 @@ fn the_stronger_layer_wins_and_is_named() {
     command.env("FILROUGE_TENANT", "");
     assert_eq!(
         setting(&show(command), "tenant"),
-        ("file", named),
+        ("file", path),
         "an empty variable counts as unset"
     );
 
@@ -87,7 +89,7 @@ fn the_stronger_layer_wins_and_is_named() {
 }
 
 #[test]
-fn settings_have_an_effect() {
+fn a_setting_of_the_file_takes_effect() {
     let world = World::new();
     let file = world.path("c.toml");
     fs::write(&file, "concurrent_turns = \"reject\"\n").unwrap();
@@ -108,17 +110,17 @@ fn settings_have_an_effect() {
 }
 
 /// Checks for exit code 2, an empty stdout, and `word` on stderr.
-fn refused(done: &Done, word: &str) {
+fn assert_refused(done: &Done, word: &str) {
     assert_eq!(done.code, Some(2), "{done:?}");
     assert!(done.stdout.is_empty(), "{done:?}");
     assert!(done.stderr.contains(word), "{word}: {done:?}");
 }
 
 #[test]
-fn wrong_usage_is_reported_with_a_hint() {
+fn invalid_usage_is_reported_with_a_hint() {
     let world = World::new();
     let done = world.run(&["--store", "postgres:x", "sessions", "list"]);
-    refused(&done, "postgres://user@host:5432/database");
+    assert_refused(&done, "postgres://user@host:5432/database");
     for store in [
         "redis://x",
         "sqlite:",
@@ -128,25 +130,25 @@ fn wrong_usage_is_reported_with_a_hint() {
         "sqlite",
     ] {
         let done = world.run(&["--store", store, "sessions", "list"]);
-        refused(
+        assert_refused(
             &done,
             "known: sqlite:PATH, postgres://user@host/database, memory:",
         );
     }
     for address in ["0.0.0.0:0", "[::]:0", "192.0.2.1:80"] {
         let done = world.run(&["serve", "--listen", address]);
-        refused(&done, "hint: listen on 127.0.0.1");
+        assert_refused(&done, "hint: listen on 127.0.0.1");
     }
-    refused(&world.run(&["serve", "--listen", "nowhere"]), "--listen");
-    refused(&world.run(&["import", "opencode", "absent"]), "hint:");
+    assert_refused(&world.run(&["serve", "--listen", "nowhere"]), "--listen");
+    assert_refused(&world.run(&["import", "opencode", "absent"]), "hint:");
     fs::create_dir(world.path("empty")).unwrap();
-    refused(&world.run(&["import", "opencode", "empty"]), "hint:");
-    refused(&world.run(&["import", "cassette", "empty"]), "opencode");
-    refused(
+    assert_refused(&world.run(&["import", "opencode", "empty"]), "hint:");
+    assert_refused(&world.run(&["import", "cassette", "empty"]), "opencode");
+    assert_refused(
         &world.run(&["--tenant", "a\tb", "sessions", "list"]),
         "--tenant",
     );
-    refused(
+    assert_refused(
         &world.run(&["--config", "absent.toml", "sessions", "list"]),
         "absent.toml",
     );
@@ -169,13 +171,13 @@ fn wrong_usage_is_reported_with_a_hint() {
     ] {
         fs::write(world.path("bad.toml"), text).unwrap();
         let done = world.run(&["--config", "bad.toml", "config", "show"]);
-        refused(&done, "bad.toml");
+        assert_refused(&done, "bad.toml");
     }
     world.serve().stop();
-    refused(&world.run(&["sessions", "list", "--limit", "0"]), "--limit");
-    refused(&world.run(&["sessions", "list", "--cursor", "x"]), "cursor");
-    refused(&world.run(&["sessions", "show", ""]), "empty");
-    refused(&world.run(&["export", ""]), "empty");
+    assert_refused(&world.run(&["sessions", "list", "--limit", "0"]), "--limit");
+    assert_refused(&world.run(&["sessions", "list", "--cursor", "x"]), "cursor");
+    assert_refused(&world.run(&["sessions", "show", ""]), "empty");
+    assert_refused(&world.run(&["export", ""]), "empty");
 }
 
 #[test]
@@ -197,10 +199,10 @@ fn doctor_reports_settings_that_serve_refuses() {
         ),
     ] {
         fs::write(world.path("bad.toml"), &text).unwrap();
-        let with = |arguments: &[&str]| world.run(&[&["--config", "bad.toml"], arguments].concat());
-        refused(&with(&["serve", "--listen", "127.0.0.1:0"]), word);
-        let done = with(&["doctor"]);
-        let what = if text.contains("jwks") {
+        let run = |arguments: &[&str]| world.run(&[&["--config", "bad.toml"], arguments].concat());
+        assert_refused(&run(&["serve", "--listen", "127.0.0.1:0"]), word);
+        let done = run(&["doctor"]);
+        let check = if text.contains("jwks") {
             "issuer"
         } else {
             "configuration"
@@ -209,14 +211,14 @@ fn doctor_reports_settings_that_serve_refuses() {
         let line = line.unwrap_or_default();
         assert_eq!(done.code, Some(1), "{text}{done:?}");
         assert!(
-            line.starts_with(&format!("FAILED  {what}")) && line.contains(word),
+            line.starts_with(&format!("FAILED  {check}")) && line.contains(word),
             "{text}{done:?}"
         );
         assert!(!done.stdout.contains("foo"), "{done:?}");
-        let shown = with(&["config", "show"]);
+        let shown = run(&["config", "show"]);
         assert_eq!(shown.code, Some(0), "{shown:?}");
         let reported = shown.stderr.contains("`serve` refuses this: ");
-        assert_eq!(reported, what == "configuration", "{text}{shown:?}");
+        assert_eq!(reported, check == "configuration", "{text}{shown:?}");
     }
     // A disabled webhook needs no secret.
     let off = format!("{webhook}secret = \"foo\"\nenabled = false\n");
@@ -225,7 +227,7 @@ fn doctor_reports_settings_that_serve_refuses() {
 }
 
 #[test]
-fn settings_are_in_columns() {
+fn config_show_aligns_its_columns() {
     let world = World::new();
     let text = world.ok(&["config", "show"]);
     let longest = text.lines().map(|l| l.find(' ').unwrap()).max().unwrap();

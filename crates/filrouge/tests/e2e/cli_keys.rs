@@ -8,7 +8,7 @@ use crate::world::World;
 #[test]
 fn keys_are_created_listed_and_revoked_on_the_command_line() {
     let world = World::new();
-    let made = world.json(&[
+    let created = world.json(&[
         "keys",
         "create",
         "--role",
@@ -18,8 +18,8 @@ fn keys_are_created_listed_and_revoked_on_the_command_line() {
         "--name",
         "Ada's",
     ]);
-    let text = made["key"].as_str().unwrap().to_owned();
-    assert_eq!(made["key_id"], key_id(&text));
+    let text = created["key"].as_str().unwrap().to_owned();
+    assert_eq!(created["key_id"], key_id(&text));
     let plain = world.run(&["keys", "create", "--role", "service", "--expires", "30d"]);
     assert!(plain.stdout.starts_with("frk_") && plain.stdout.lines().count() == 1);
     assert!(!plain.stderr.contains(plain.stdout.trim_end()), "{plain:?}");
@@ -42,8 +42,8 @@ fn keys_are_created_listed_and_revoked_on_the_command_line() {
         (&json!("ada"), &json!("Ada's"), &json!("valid"))
     );
     assert!(listed[1]["expires_at"].is_string());
-    let elsewhere = ["--tenant", "other", "keys", "revoke", key_id(&text)];
-    for absent in [&elsewhere[..], &["keys", "revoke", "nope"]] {
+    let in_other_tenant = ["--tenant", "other", "keys", "revoke", key_id(&text)];
+    for absent in [&in_other_tenant[..], &["keys", "revoke", "nope"]] {
         let done = world.run(absent);
         assert_eq!((done.code, done.stdout.as_str()), (Some(1), ""), "{done:?}");
         assert!(

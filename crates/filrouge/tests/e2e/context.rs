@@ -5,18 +5,19 @@ use serde_json::{Value, json};
 use crate::http::{Client, text_item};
 use crate::world::World;
 
+/// A text that the log must not contain.
 const SECRET: &str = "s3cret-words";
 const FORMATS: [&str; 4] = ["openai-chat", "openai-responses", "anthropic", "gemini"];
 
-/// Records a finalized turn with a call, and an open one whose call is not answered. Seqs 1 to 4 and 5 to 6.
-fn converse(client: &Client) {
+/// Records a finalized turn with a tool call (seqs 1 to 4), and an open turn whose call is unanswered (seqs 5 and 6).
+fn record_conversation(client: &Client) {
     let call = json!({ "role": "assistant", "channel": "tool_call", "parts": [
         { "type": "tool_call", "call_id": "c1", "name": "weather", "args": { "city": "Łódź" } }] });
     let result = json!({ "role": "tool", "channel": "tool_result", "parts": [
         { "type": "tool_result", "call_id": "c1", "ok": true, "content": "12 degrees" }] });
-    let whole = json!({ "request_id": "r1", "question_neutral": format!("Warm? {SECRET}"),
+    let complete = json!({ "request_id": "r1", "question_neutral": format!("Warm? {SECRET}"),
         "items": [call, result], "answer_neutral": "Not very." });
-    client.post("/s/turns", &whole).wrote(201);
+    client.post("/s/turns", &complete).wrote(201);
     let open = json!({ "role": "assistant", "channel": "tool_call", "parts": [
         { "type": "tool_call", "call_id": "c2", "name": "weather", "args": {} }] });
     let start = json!({ "request_id": "r2", "question_neutral": "And now?", "items": [open] });
@@ -32,11 +33,11 @@ fn every_format_shows_the_same_conversation() {
     let world = World::new();
     let server = world.serve();
     let client = server.client();
-    converse(&client);
-    let of = |format: &str| client.see(&format!("/s/context?format={format}"));
+    record_conversation(&client);
+    let context = |format: &str| client.see(&format!("/s/context?format={format}"));
     let args = r#"{"city":"Łódź"}"#;
     assert_eq!(
-        of("openai-chat")["messages"],
+        context("openai-chat")["messages"],
         json!([
             { "role": "user", "content": question() },
             { "role": "assistant", "content": null, "tool_calls": [
@@ -47,7 +48,7 @@ fn every_format_shows_the_same_conversation() {
         ])
     );
     assert_eq!(
-        of("openai-responses")["messages"],
+        context("openai-responses")["messages"],
         json!([
             { "type": "message", "role": "user", "content": [{ "type": "input_text", "text": question() }] },
             { "type": "function_call", "call_id": "c1", "name": "weather", "arguments": args },
@@ -57,7 +58,7 @@ fn every_format_shows_the_same_conversation() {
         ])
     );
     assert_eq!(
-        of("anthropic")["messages"],
+        context("anthropic")["messages"],
         json!([
             { "role": "user", "content": [{ "type": "text", "text": question() }] },
             { "role": "assistant", "content": [
@@ -68,7 +69,7 @@ fn every_format_shows_the_same_conversation() {
         ])
     );
     assert_eq!(
-        of("gemini")["messages"],
+        context("gemini")["messages"],
         json!([
             { "role": "user", "parts": [{ "text": question() }] },
             { "role": "model", "parts": [{ "functionCall": { "name": "weather", "args": { "city": "Łódź" } } }] },
@@ -78,7 +79,7 @@ fn every_format_shows_the_same_conversation() {
             { "role": "user", "parts": [{ "text": "And now?" }] },
         ])
     );
-    let pairs = of("pairs");
+    let pairs = context("pairs");
     assert_eq!(pairs["messages"].as_array().unwrap().len(), 1);
     assert_eq!(pairs["messages"][0]["question"], question());
     assert_eq!(pairs["messages"][0]["answer"], "Not very.");
@@ -96,7 +97,7 @@ fn the_report_names_every_item() {
     let world = World::new();
     let server = world.serve();
     let client = server.client();
-    converse(&client);
+    record_conversation(&client);
     for format in FORMATS {
         let report = client.see(&format!("/s/context?format={format}"))["report"].take();
         let dropped = json!([{ "seq": 6, "reason": "unanswered_call" }]);
@@ -119,19 +120,19 @@ fn the_report_names_every_item() {
 }
 
 #[test]
-fn unanswered_calls_may_be_answered_by_an_error() {
+fn unanswered_calls_are_dropped_or_answered_by_an_error() {
     let world = World::new();
     let server = world.serve();
     let client = server.client();
-    converse(&client);
-    let of = |unanswered: &str| {
+    record_conversation(&client);
+    let context = |unanswered: &str| {
         client.see(&format!(
             "/s/context?format=openai-chat&unanswered={unanswered}"
         ))
     };
-    assert_eq!(of("drop"), client.see("/s/context?format=openai-chat"));
-    let made = of("error");
-    let messages = made["messages"].as_array().unwrap();
+    assert_eq!(context("drop"), client.see("/s/context?format=openai-chat"));
+    let answered = context("error");
+    let messages = answered["messages"].as_array().unwrap();
     let last = messages.last().unwrap();
     assert_eq!(
         (&last["role"], &last["tool_call_id"]),
@@ -141,10 +142,10 @@ fn unanswered_calls_may_be_answered_by_an_error() {
         last["content"],
         "Error: No result of this call was recorded."
     );
-    assert_eq!(made["report"]["kept"], 6);
-    assert_eq!(made["report"]["dropped"], json!([]));
+    assert_eq!(answered["report"]["kept"], 6);
+    assert_eq!(answered["report"]["dropped"], json!([]));
     let adapted = json!([{ "seq": 6, "change": "error_result_added" }]);
-    assert_eq!(made["report"]["adapted"], adapted);
+    assert_eq!(answered["report"]["adapted"], adapted);
     server.stop();
 }
 
@@ -159,8 +160,8 @@ fn windows_contain_complete_turns() {
             "items": [summary], "answer_neutral": format!("a{n}") });
         client.post("/s/turns", &turn).wrote(201);
     }
-    let of = |window: &str| client.see(&format!("/s/context?format=openai-chat&{window}"));
-    let reported = |context: &Value| -> Vec<String> {
+    let context = |window: &str| client.see(&format!("/s/context?format=openai-chat&{window}"));
+    let contents = |context: &Value| -> Vec<String> {
         let messages = context["messages"].as_array().unwrap();
         messages
             .iter()
@@ -168,22 +169,22 @@ fn windows_contain_complete_turns() {
             .collect()
     };
     let summary = "[Summary of the earlier conversation]\nso far";
-    let two = of("last_turns=2");
-    assert_eq!(reported(&two), [summary, "q3", "a3", "q4", "a4"]);
+    let two = context("last_turns=2");
+    assert_eq!(contents(&two), [summary, "q3", "a3", "q4", "a4"]);
     let window = json!({ "last_turns": 2, "max_tokens": null, "estimate": "bytes/4", "tokens": 26,
         "turns": 2, "first_seq": 7, "last_seq": 12, "cut": true, "summary_seq": 11 });
     assert_eq!(two["report"]["window"], window);
     assert_eq!(two["report"]["kept"], 5);
     for tokens in [26, 30, 35] {
         assert_eq!(
-            reported(&of(&format!("max_tokens={tokens}"))),
-            reported(&two)
+            contents(&context(&format!("max_tokens={tokens}"))),
+            contents(&two)
         );
     }
-    assert_eq!(reported(&of("max_tokens=25")), [summary, "q4", "a4"]);
-    assert_eq!(reported(&of("max_tokens=15")), ["q4", "a4"]);
-    assert_eq!(reported(&of("max_tokens=1")), [""; 0]);
-    assert_eq!(reported(&of("last_turns=4")).len(), 8);
+    assert_eq!(contents(&context("max_tokens=25")), [summary, "q4", "a4"]);
+    assert_eq!(contents(&context("max_tokens=15")), ["q4", "a4"]);
+    assert_eq!(contents(&context("max_tokens=1")), [""; 0]);
+    assert_eq!(contents(&context("last_turns=4")).len(), 8);
     server.stop();
 }
 
@@ -211,11 +212,11 @@ fn the_language_can_be_chosen() {
 }
 
 #[test]
-fn unknown_values_are_refused_with_the_known_ones() {
+fn invalid_parameters_are_refused_with_a_hint() {
     let world = World::new();
     let server = world.serve();
     let client = server.client();
-    converse(&client);
+    record_conversation(&client);
     let cases = [
         ("format=xml", "gemini"),
         ("format=", "gemini"),
@@ -245,7 +246,7 @@ fn a_foreign_session_looks_absent_in_every_format() {
     let world = World::new();
     let server = world.serve();
     let (ada, bob) = (server.client().of("ada"), server.client().of("bob"));
-    converse(&ada);
+    record_conversation(&ada);
     for format in FORMATS {
         let query = format!("context?format={format}&last_turns=1&max_tokens=100");
         let foreign = bob.get(&format!("/s/{query}"));
@@ -265,13 +266,13 @@ fn the_log_shows_counts_and_durations_but_no_content() {
     let world = World::new();
     let server = world.serve();
     let client = server.client();
-    converse(&client);
+    record_conversation(&client);
     for format in FORMATS {
         client.see(&format!("/s/context?format={format}"));
     }
     client.see("/s/context");
     server.ask_to_stop();
-    let log = server.ended();
+    let log = server.wait_for_exit();
     let lines: Vec<&str> = log
         .lines()
         .filter(|l| l.contains("[RESTORE][LOAD]"))

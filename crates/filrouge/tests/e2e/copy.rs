@@ -1,4 +1,4 @@
-//! `filrouge copy`: a store is copied with all its data, under concurrent writes and after any interruption.
+//! `filrouge copy`: a copy has all data of its source, even after concurrent writes or interruptions.
 
 use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader};
@@ -9,7 +9,7 @@ use std::time::Duration;
 use serde_json::{Value, json};
 
 use crate::http::{Client, text_item};
-use crate::upload_client::{Upload, drafted, turn};
+use crate::upload_client::{Upload, turn, wait_for_draft};
 use crate::world::{Done, Server, World, fixture};
 
 pub(crate) fn url(path: &Path) -> String {
@@ -22,12 +22,14 @@ impl World {
         self.path("new/copy.db")
     }
 
-    pub(crate) fn copy(&self, more: &[&str]) -> Done {
+    /// Runs `filrouge copy` from the world's store to [`World::target`].
+    pub(crate) fn copy(&self, options: &[&str]) -> Done {
         let (from, to) = (url(&self.store()), url(&self.target()));
-        self.run(&[&["copy", "--from", &from, "--to", &to], more].concat())
+        self.run(&[&["copy", "--from", &from, "--to", &to], options].concat())
     }
 
-    fn copying(&self) -> Child {
+    /// Starts the same copy in the background.
+    fn spawn_copy(&self) -> Child {
         let (from, to) = (url(&self.store()), url(&self.target()));
         let mut command = self.command(&["copy", "--from", &from, "--to", &to]);
         let command = command.stdout(Stdio::null()).stderr(Stdio::piped());
@@ -39,7 +41,7 @@ impl World {
     }
 
     /// Runs a command on the store at `url`, which must succeed; returns its output.
-    fn reported(&self, url: &str, arguments: &[&str]) -> String {
+    fn ok_at(&self, url: &str, arguments: &[&str]) -> String {
         self.ok(&[arguments, &["--store", url]].concat())
     }
 
@@ -48,31 +50,31 @@ impl World {
     }
 
     pub(crate) fn verify_at(&self, url: &str) {
-        let reported = self.reported(url, &["verify", "--json"]);
-        let report: Value = serde_json::from_str(&reported).unwrap();
+        let output = self.ok_at(url, &["verify", "--json"]);
+        let report: Value = serde_json::from_str(&output).unwrap();
         assert_eq!(report["status"], "intact", "{report}");
     }
 
-    /// Everything that commands show of a tenant in the store, by command.
+    /// The output of every command that shows data of a tenant, by command.
     pub(crate) fn reports(&self, url: &str, tenant: &str) -> BTreeMap<String, String> {
-        let of =
-            |arguments: &[&str]| self.reported(url, &[arguments, &["--tenant", tenant]].concat());
-        let list = of(&["sessions", "list", "--limit", "500", "--json"]);
+        let run =
+            |arguments: &[&str]| self.ok_at(url, &[arguments, &["--tenant", tenant]].concat());
+        let list = run(&["sessions", "list", "--limit", "500", "--json"]);
         let sessions: Value = serde_json::from_str(&list).unwrap();
-        let mut reported = BTreeMap::from([("list".to_owned(), list)]);
-        reported.insert("audit".to_owned(), of(&["audit", "--json"]));
-        reported.insert("keys".to_owned(), of(&["keys", "list", "--json"]));
+        let mut reports = BTreeMap::from([("list".to_owned(), list)]);
+        reports.insert("audit".to_owned(), run(&["audit", "--json"]));
+        reports.insert("keys".to_owned(), run(&["keys", "list", "--json"]));
         for session in sessions["data"].as_array().unwrap() {
             let id = session["session_id"].as_str().unwrap();
-            reported.insert(format!("export {id}"), of(&["export", id]));
+            reports.insert(format!("export {id}"), run(&["export", id]));
         }
-        reported
+        reports
     }
 }
 
-/// Records data of every kind.
+/// Records data of every kind in three sessions, and erases one of them.
 pub(crate) fn fill(client: &Client) {
-    for s in ["s", "a/b", "gone"] {
+    for s in ["s", "a/b", "erased"] {
         let session =
             json!({ "session_id": s, "title": format!("of {s}"), "metadata": { "n": 1.0 } });
         client.post("", &session).wrote(201);
@@ -83,7 +85,7 @@ pub(crate) fn fill(client: &Client) {
             let turn = client.post(&format!("{at}/turns"), &body).wrote(201);
             let turn = turn["turn_id"].as_str().unwrap().to_owned();
             if n == 3 {
-                let reason = json!({ "reason": "asked to" });
+                let reason = json!({ "reason": "on request" });
                 let redact = format!("{at}/turns/{turn}/redact");
                 client.post(&redact, &reason).wrote(200);
             }
@@ -97,7 +99,7 @@ pub(crate) fn fill(client: &Client) {
         let event = json!({ "key": "k", "kind": "call_started", "detail": { "a": 1 } });
         client.post(&format!("{at}/events"), &event).wrote(201);
     }
-    client.delete("/gone");
+    client.delete("/erased");
 }
 
 #[test]
@@ -107,19 +109,26 @@ fn a_store_is_copied_while_it_is_used() {
     let client = server.client();
     fill(&client);
     // A session that was imported from another store, with its chain.
-    let far = World::on_sqlite();
-    let server_far = far.serve();
-    let session = json!({ "request_id": "r", "question_neutral": "?", "answer_neutral": "!" });
-    server_far.client().post("/far/turns", &session).wrote(201);
-    server_far.stop();
-    let brought = world.path("far.json");
-    std::fs::write(&brought, far.ok(&["export", "far", "--format", "json"])).unwrap();
-    world.ok(&["import", "bundle", brought.to_str().unwrap()]);
+    let other = World::on_sqlite();
+    let other_server = other.serve();
+    let imported = json!({ "request_id": "r", "question_neutral": "?", "answer_neutral": "!" });
+    other_server
+        .client()
+        .post("/imported/turns", &imported)
+        .wrote(201);
+    other_server.stop();
+    let bundle = world.path("imported.json");
+    std::fs::write(
+        &bundle,
+        other.ok(&["export", "imported", "--format", "json"]),
+    )
+    .unwrap();
+    world.ok(&["import", "bundle", bundle.to_str().unwrap()]);
     // A stream that is being recorded, and its draft.
     let path = turn(&client, "streamed");
     let mut upload = Upload::chat(&server, &path, "");
     upload.say("It grows ");
-    drafted(&server);
+    wait_for_draft(&server);
 
     let done = world.copy(&["--json"]);
     assert_eq!(done.code, Some(0), "{done:?}");
@@ -135,26 +144,22 @@ fn a_store_is_copied_while_it_is_used() {
     assert!(done.stderr.contains("verifying the copy"), "{done:?}");
     world.verify_copy();
 
-    // The source continues; the copy does not follow it.
+    // Later writes of the source do not reach the copy.
     upload.say("on.");
     upload.end().wrote(200);
     server.stop();
     world.verify();
     let copy = world.serve_copy();
     let client = copy.client();
-    let again = json!({ "request_id": "r1", "question_neutral": "what?" });
-    for at in ["/s/turns", "/far/turns"] {
-        let mut again = again.clone();
-        if at == "/far/turns" {
-            again["request_id"] = json!("r");
-        }
-        let again = client.post(at, &again).is(200);
-        assert_eq!(again["replayed"], true, "{at}");
+    for (turns, request) in [("/s/turns", "r1"), ("/imported/turns", "r")] {
+        let retry = json!({ "request_id": request, "question_neutral": "what?" });
+        let replay = client.post(turns, &retry).is(200);
+        assert_eq!(replay["replayed"], true, "{turns}");
     }
-    let items =
+    let next =
         json!({ "request_id": "next", "question_neutral": "more?", "answer_neutral": "more!" });
-    client.post("/a%2fb/turns", &items).wrote(201);
-    client.get("/gone").fails(410, "session_erased");
+    client.post("/a%2fb/turns", &next).wrote(201);
+    client.get("/erased").fails(410, "session_erased");
     // No process records the stream of the copy, so its turn is interrupted with the text that had arrived.
     let found = client.all("/s/turns", 50);
     let streamed = found
@@ -166,7 +171,7 @@ fn a_store_is_copied_while_it_is_used() {
     assert!(items.iter().any(|i| i["channel"] == "partial"), "{items:?}");
     copy.stop();
     world.verify_copy();
-    let doctor = world.reported(&url(&world.target()), &["doctor"]);
+    let doctor = world.ok_at(&url(&world.target()), &["doctor"]);
     assert!(!doctor.contains("FAILED"), "{doctor}");
 }
 
@@ -193,7 +198,7 @@ fn a_copy_gives_the_answers_of_its_source() {
         found.sort();
         found
     };
-    let old = anchors();
+    let anchors_before = anchors();
     let done = world.copy(&[]);
     assert_eq!(done.code, Some(0), "{done:?}");
     assert!(
@@ -203,11 +208,15 @@ fn a_copy_gives_the_answers_of_its_source() {
     );
     assert!(
         std::fs::read(world.store()).unwrap() == before,
-        "the source is untouched"
+        "the copy changed its source"
     );
-    let new = anchors();
-    assert_eq!(new.len(), 2, "the copy has an anchor of its own");
-    assert!(old.iter().all(|anchor| new.contains(anchor)));
+    let anchors_after = anchors();
+    assert_eq!(anchors_after.len(), 2, "the copy has its own anchor");
+    assert!(
+        anchors_before
+            .iter()
+            .all(|anchor| anchors_after.contains(anchor))
+    );
     assert_eq!(
         world.reports(&url(&world.target()), "default"),
         world.reports(&url(&world.store()), "default")
@@ -218,7 +227,7 @@ fn a_copy_gives_the_answers_of_its_source() {
     assert_eq!(mode(world.target().parent().unwrap()), 0o700);
 }
 
-/// Commands that open a store must refuse an unfinished copy.
+/// Checks that every command that opens a store refuses an unfinished copy.
 fn assert_unfinished_copy_is_refused(world: &World) {
     let store = url(&world.target());
     for command in [
@@ -240,8 +249,8 @@ fn assert_unfinished_copy_is_refused(world: &World) {
     }
 }
 
-/// Fills several tenants, so that a copy lasts some time.
-pub(crate) fn many(world: &World) {
+/// Imports histories into several tenants, so that a copy takes long enough to be interrupted.
+pub(crate) fn fill_tenants(world: &World) {
     for tenant in 0..4 {
         let tenant = format!("t{tenant}");
         for name in ["opencode-json", "opencode-json-legacy"] {
@@ -257,31 +266,31 @@ pub(crate) fn many(world: &World) {
     }
 }
 
-/// Kills a copy after `more` time in a stage; `false` when the copy had finished before.
-pub(crate) fn kill_at(mut child: Child, stage: &str, more: Duration) -> bool {
+/// Kills a copy some time after it reports a stage; returns `false` if the copy had finished before.
+pub(crate) fn kill_during(mut child: Child, stage: &str, delay: Duration) -> bool {
     let lines = BufReader::new(child.stderr.take().unwrap()).lines();
-    let at = lines.map_while(Result::ok).find(|l| l.starts_with(stage));
-    std::thread::sleep(more);
+    let reached = lines.map_while(Result::ok).find(|l| l.starts_with(stage));
+    std::thread::sleep(delay);
     child.kill().unwrap();
     let killed = child.wait().unwrap().code().is_none();
-    killed && at.is_some()
+    killed && reached.is_some()
 }
 
 /// The maximum number of rounds until enough copies were killed midway.
 const ROUNDS_MAX: u64 = 60;
 
 #[test]
-fn a_killed_copy_is_finished_by_the_next() {
+fn a_killed_copy_is_finished_by_the_next_run() {
     let world = World::on_sqlite();
-    many(&world);
+    fill_tenants(&world);
     let stages = ["copying commits", "copying sessions", "verifying the copy"];
     let (mut killed_midway, mut resumed) = (0, 0);
     for round in 0..ROUNDS_MAX {
         // Up to three consecutive kills; the source receives writes in between.
         for kill in 0..=(round % 3) {
-            let more = Duration::from_millis(round % 9 * 5 + kill);
+            let delay = Duration::from_millis(round % 9 * 5 + kill);
             let stage = stages[usize::try_from((round + kill) % 3).unwrap()];
-            if kill_at(world.copying(), stage, more) {
+            if kill_during(world.spawn_copy(), stage, delay) {
                 let store = url(&world.target());
                 let done = world.run(&["verify", "--store", &store]);
                 if done.code == Some(0) {
@@ -293,7 +302,7 @@ fn a_killed_copy_is_finished_by_the_next() {
                     assert_unfinished_copy_is_refused(&world);
                 }
                 let (folder, request) = (world.path("more"), format!("{round} {kill}"));
-                session(&folder, &request);
+                add_session(&folder, &request);
                 let import = ["import", "opencode", folder.to_str().unwrap()];
                 world.ok(&[&import[..], &["--tenant", "t0"]].concat());
             }
@@ -306,14 +315,16 @@ fn a_killed_copy_is_finished_by_the_next() {
             assert!(done.stderr.contains("already contains a store"), "{done:?}");
         }
         world.verify_copy();
-        let audit =
-            |path: &Path| world.reported(&url(path), &["audit", "--json", "--tenant", "t0"]);
+        let audit = |path: &Path| world.ok_at(&url(path), &["audit", "--json", "--tenant", "t0"]);
         assert_eq!(audit(&world.target()), audit(&world.store()), "{round}");
         // The moment of a kill depends on the machine, so rounds are repeated until enough kills hit a running copy.
         if round >= 8 && killed_midway > 3 && resumed > 2 {
             break;
         }
-        assert!(round + 1 < ROUNDS_MAX, "{killed_midway} {resumed}");
+        assert!(
+            round + 1 < ROUNDS_MAX,
+            "too few: {killed_midway} killed midway, {resumed} resumed"
+        );
         std::fs::remove_dir_all(world.target().parent().unwrap()).unwrap();
     }
     for tenant in ["t0", "t3"] {
@@ -325,8 +336,8 @@ fn a_killed_copy_is_finished_by_the_next() {
     world.verify();
 }
 
-/// Adds one more session for `import opencode`, in its own folder.
-fn session(folder: &Path, title: &str) {
+/// Writes a session that `import opencode` can read.
+fn add_session(folder: &Path, title: &str) {
     let id = format!("ses_{:0>26}", title.replace(' ', "x"));
     let project = folder.join("storage/session/p");
     std::fs::create_dir_all(&project).unwrap();
@@ -335,15 +346,15 @@ fn session(folder: &Path, title: &str) {
     std::fs::write(project.join(format!("{id}.json")), info.to_string()).unwrap();
 }
 
-/// Signals a copy to end when it reports a stage; `None` when it had finished before the signal arrived.
-fn end_at(mut child: Child, stage: &str, signal: &str) -> Option<()> {
+/// Stops a copy by a signal when it reports a stage; `None` if it finished before the signal arrived.
+fn stop_during(mut child: Child, stage: &str, signal: &str) -> Option<()> {
     let lines = BufReader::new(child.stderr.take().unwrap()).lines();
     let mut reported = String::new();
     for line in lines.map(Result::unwrap) {
         if line.starts_with(stage) && !reported.contains(stage) {
             let mut kill = Command::new("kill");
-            let asked = kill.args([signal, &child.id().to_string()]).status();
-            assert!(asked.unwrap().success());
+            let sent = kill.args([signal, &child.id().to_string()]).status();
+            assert!(sent.unwrap().success());
         }
         reported += &format!("{line}\n");
     }
@@ -362,7 +373,7 @@ fn end_at(mut child: Child, stage: &str, signal: &str) -> Option<()> {
 #[test]
 fn a_copy_that_was_stopped_can_be_resumed() {
     let world = World::on_sqlite();
-    many(&world);
+    fill_tenants(&world);
     let mut stopped = 0;
     for round in 0..ROUNDS_MAX {
         let stages = [
@@ -371,7 +382,7 @@ fn a_copy_that_was_stopped_can_be_resumed() {
             "verifying the copy",
         ];
         let (stage, signal) = (stages[stopped % 3], ["-INT", "-TERM"][stopped % 2]);
-        match end_at(world.copying(), stage, signal) {
+        match stop_during(world.spawn_copy(), stage, signal) {
             Some(()) => stopped += 1,
             None => std::fs::remove_dir_all(world.target().parent().unwrap()).unwrap(),
         }
@@ -379,7 +390,7 @@ fn a_copy_that_was_stopped_can_be_resumed() {
         if stopped == 6 {
             break;
         }
-        assert!(round + 1 < ROUNDS_MAX, "{stopped}");
+        assert!(round + 1 < ROUNDS_MAX, "only {stopped} stopped midway");
     }
     let done = world.copy(&["--json"]);
     assert_eq!(done.code, Some(0), "{done:?}");
@@ -389,16 +400,16 @@ fn a_copy_that_was_stopped_can_be_resumed() {
 #[test]
 fn concurrent_copies_yield_one_intact_copy() {
     let world = World::on_sqlite();
-    many(&world);
-    let children = [world.copying(), world.copying(), world.copying()];
-    let ends: Vec<_> = children
+    fill_tenants(&world);
+    let children = [world.spawn_copy(), world.spawn_copy(), world.spawn_copy()];
+    let outputs: Vec<_> = children
         .into_iter()
         .map(|child| child.wait_with_output().unwrap())
         .collect();
-    for end in &ends {
-        let reported = String::from_utf8_lossy(&end.stderr);
+    for output in &outputs {
+        let reported = String::from_utf8_lossy(&output.stderr);
         assert!(
-            end.status.success()
+            output.status.success()
                 || reported.contains("has begun")
                 || reported.contains("already contains a store"),
             "{reported}"

@@ -6,7 +6,7 @@ use std::time::Duration;
 use filrouge_testbed::Database;
 use serde_json::{Value, json};
 
-use crate::copy::{fill, kill_at, many, url};
+use crate::copy::{fill, fill_tenants, kill_during, url};
 use crate::world::{Done, World, fixture};
 
 fn copy(world: &World, from: &str, to: &str) -> Done {
@@ -14,7 +14,7 @@ fn copy(world: &World, from: &str, to: &str) -> Done {
 }
 
 #[track_caller]
-fn copied(done: &Done) {
+fn assert_copied(done: &Done) {
     assert_eq!(done.code, Some(0), "{done:?}");
     let intact = "intact: the copy equals the source\n";
     assert!(done.stdout.ends_with(intact), "{done:?}");
@@ -35,30 +35,30 @@ fn a_store_is_copied_to_postgresql_and_back() {
     let (first, last) = (url(&world.store()), url(&world.target()));
     let before = world.reports(&first, "default");
 
-    copied(&copy(&world, &first, &database.url()));
+    assert_copied(&copy(&world, &first, &database.url()));
     assert_eq!(world.reports(&database.url(), "default"), before);
     world.verify_at(&database.url());
-    copied(&copy(&world, &database.url(), &last));
+    assert_copied(&copy(&world, &database.url(), &last));
     assert_eq!(world.reports(&last, "default"), before);
     world.verify_at(&last);
 
-    // Both stores accept writes independently.
+    // The copy is a store of its own: a server starts on it, and no copy overwrites it.
     world.ok(&["keys", "list", "--store", &database.url()]);
-    let serve = world.serve_with(&["--store", &database.url()]);
-    serve.stop();
+    let server = world.serve_with(&["--store", &database.url()]);
+    server.stop();
     let other = World::at(&database.url(), "buffered");
     std::fs::create_dir_all(other.keyring().parent().unwrap()).unwrap();
     std::fs::copy(world.keyring(), other.keyring()).unwrap();
     let done = copy(&world, &first, &database.url());
     assert!(done.stderr.contains("already contains a store"), "{done:?}");
-    // Another server of the same database has its own anchor.
+    // Another machine has its own anchor for the same database.
     other.verify();
 }
 
 #[test]
 fn a_killed_copy_to_postgresql_is_resumed() {
     let world = World::on_sqlite();
-    many(&world);
+    fill_tenants(&world);
     // A session with an open turn is copied again by every run, which first removes the earlier copy.
     let server = world.serve();
     let open = json!({ "request_id": "open", "question_neutral": "still open" });
@@ -67,14 +67,14 @@ fn a_killed_copy_to_postgresql_is_resumed() {
     let from = url(&world.store());
     let (mut killed_midway, mut resumed) = (0, 0);
     let stages = ["copying commits", "copying sessions", "verifying the copy"];
-    for (stage, more) in stages.into_iter().zip([5, 20, 10]) {
+    for (stage, delay_ms) in stages.into_iter().zip([5, 20, 10]) {
         let database = Database::new();
         for kill in 0..3 {
             let arguments = ["copy", "--from", &from, "--to", &database.url()];
             let mut command = world.command(&arguments);
             let command = command.stdout(Stdio::null()).stderr(Stdio::piped());
             let child = command.spawn().unwrap();
-            if !kill_at(child, stage, Duration::from_millis(more * (kill + 1))) {
+            if !kill_during(child, stage, Duration::from_millis(delay_ms * (kill + 1))) {
                 break;
             }
             let done = world.run(&["verify", "--store", &database.url()]);
@@ -97,13 +97,13 @@ fn a_killed_copy_to_postgresql_is_resumed() {
         }
         world.verify_at(&database.url());
         for tenant in ["t1", "default"] {
-            let of = |url: &str| world.reports(url, tenant);
-            assert_eq!(of(&database.url()), of(&from));
+            let reports = |url: &str| world.reports(url, tenant);
+            assert_eq!(reports(&database.url()), reports(&from));
         }
     }
     assert!(
         killed_midway > 2 && resumed > 0,
-        "{killed_midway} {resumed}"
+        "too few: {killed_midway} killed midway, {resumed} resumed"
     );
 }
 
@@ -121,11 +121,11 @@ fn a_store_on_postgresql_is_migrated() {
     assert_eq!(
         world.json(&["migrate", "status"]),
         reported,
-        "a dry run changed the schema"
+        "the dry run changed the schema"
     );
     assert!(
         !world.keyring().exists(),
-        "reading the schema created a keyring"
+        "a command that only reads created a keyring"
     );
 
     assert_eq!(world.ok(&["migrate", "up"]), "applied 0001 ledger\n");

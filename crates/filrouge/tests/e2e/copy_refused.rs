@@ -8,8 +8,12 @@ use crate::copy::url;
 use crate::http::Client;
 use crate::world::{Done, World, copy_tree};
 
+/// A text that is found in the file, where a test damages it.
+const QUESTION: &str = "a question to be found";
+
 fn write(client: &Client, session: &str, request: &str) {
-    let body = json!({ "request_id": request, "question_neutral": "a question to be found", "answer_neutral": "!" });
+    let body =
+        json!({ "request_id": request, "question_neutral": QUESTION, "answer_neutral": "!" });
     client.post(&format!("/{session}/turns"), &body).wrote(201);
 }
 
@@ -25,7 +29,7 @@ fn filled() -> World {
 }
 
 #[track_caller]
-fn refused(done: &Done, code: i32, words: &str) {
+fn assert_refused(done: &Done, code: i32, words: &str) {
     assert_eq!(
         (done.code, done.stdout.as_str()),
         (Some(code), ""),
@@ -39,27 +43,27 @@ fn stores_that_cannot_be_copied_are_refused() {
     let world = filled();
     let (from, to) = (url(&world.store()), url(&world.target()));
     let copy = |from: &str, to: &str| world.run(&["copy", "--from", from, "--to", to]);
-    refused(&copy(&from, &from), 2, "the same store");
+    assert_refused(&copy(&from, &from), 2, "the same store");
     let link = world.path("link.db");
     std::os::unix::fs::symlink(world.store(), &link).unwrap();
-    refused(&copy(&from, &url(&link)), 2, "the same store");
+    assert_refused(&copy(&from, &url(&link)), 2, "the same store");
     for (from, to) in [("memory:", to.as_str()), (&from, "memory:")] {
-        refused(&copy(from, to), 2, "in memory");
+        assert_refused(&copy(from, to), 2, "in memory");
     }
-    refused(&copy("redis://x", &to), 2, "is no kind of store");
-    refused(
+    assert_refused(&copy("redis://x", &to), 2, "is no kind of store");
+    assert_refused(
         &copy(&url(&world.path("none.db")), &to),
         1,
         "there is no store at",
     );
-    refused(
+    assert_refused(
         &copy(&from, &url(&world.path("link.db/new.db"))),
         1,
         "link.db",
     );
-    refused(&copy(&from, &url(&world.path("data"))), 1, "data");
-    refused(&world.copy(&["--unverified"]), 2, "--unverified");
-    refused(&world.run(&["copy", "--from", &from]), 2, "--to");
+    assert_refused(&copy(&from, &url(&world.path("data"))), 1, "data");
+    assert_refused(&world.copy(&["--unverified"]), 2, "--unverified");
+    assert_refused(&world.run(&["copy", "--from", &from]), 2, "--to");
     let foreign = world.path("foreign.db");
     fs::write(
         &foreign,
@@ -67,11 +71,11 @@ fn stores_that_cannot_be_copied_are_refused() {
     )
     .unwrap();
     let before = fs::read(&foreign).unwrap();
-    refused(&copy(&from, &url(&foreign)), 1, "not a database");
+    assert_refused(&copy(&from, &url(&foreign)), 1, "not a database");
     assert_eq!(fs::read(&foreign).unwrap(), before);
-    assert!(!world.target().exists(), "nothing was created");
+    assert!(!world.target().exists(), "a refused copy created a store");
     world.ok(&["copy", "--from", &from, "--to", &to]);
-    refused(&copy(&from, &to), 2, "already contains a store");
+    assert_refused(&copy(&from, &to), 2, "already contains a store");
     let reported = world.run(&["copy", "--from", &from, "--to", &to, "--json"]);
     let reported: Value = serde_json::from_str(&reported.stderr).unwrap();
     assert_eq!(reported["code"], "invalid", "{reported}");
@@ -81,13 +85,13 @@ fn stores_that_cannot_be_copied_are_refused() {
 fn a_source_under_another_keyring_is_refused() {
     let (world, other) = (filled(), filled());
     fs::copy(other.keyring(), world.keyring()).unwrap();
-    refused(
+    assert_refused(
         &world.copy(&[]),
         1,
         "the keyring that the store was written with",
     );
     fs::remove_file(world.keyring()).unwrap();
-    refused(&world.copy(&[]), 1, "there is no keyring");
+    assert_refused(&world.copy(&[]), 1, "there is no keyring");
     assert!(!world.target().exists());
 }
 
@@ -102,7 +106,7 @@ fn a_source_that_was_rolled_back_is_refused() {
     fs::remove_dir_all(world.path("data")).unwrap();
     copy_tree(&world.path("older"), &world.path("data"));
     let done = world.copy(&[]);
-    refused(&done, 1, "older than its anchor");
+    assert_refused(&done, 1, "older than its anchor");
     assert!(done.stderr.contains("hint: "), "{done:?}");
     assert!(!world.target().exists());
     world.ok(&["anchor", "accept"]);
@@ -113,7 +117,7 @@ fn a_source_that_was_rolled_back_is_refused() {
 fn damage_of_the_source_is_copied_and_reported() {
     let world = filled();
     let mut bytes = fs::read(world.store()).unwrap();
-    let words = b"a question to be found";
+    let words = QUESTION.as_bytes();
     let at = bytes.windows(words.len()).position(|w| w == words).unwrap();
     bytes[at] ^= 1;
     fs::write(world.store(), &bytes).unwrap();
@@ -123,13 +127,13 @@ fn damage_of_the_source_is_copied_and_reported() {
     assert_eq!(done.code, Some(1), "{done:?}");
     assert!(done.stdout.contains("2 sessions"), "{done:?}");
     assert!(done.stdout.contains("BROKEN in the source"), "{done:?}");
-    // The copy has the same damage; everything else is readable.
+    // The copy has the same damage; its other session is readable.
     let store = url(&world.target());
     let copy = world.run(&["verify", "--store", &store]);
     assert_eq!((copy.code, copy.stdout), (Some(1), source.stdout));
-    let shown = ["s", "other"].map(|s| world.run(&["export", s, "--store", &store]).code);
+    let codes = ["s", "other"].map(|s| world.run(&["export", s, "--store", &store]).code);
     assert!(
-        shown.contains(&Some(0)) && shown.contains(&Some(1)),
-        "{shown:?}"
+        codes.contains(&Some(0)) && codes.contains(&Some(1)),
+        "{codes:?}"
     );
 }

@@ -1,4 +1,4 @@
-//! Pages of other origins: configured origins can read the answers of every wire, others cannot (docs/access.md).
+//! CORS: pages of configured origins can read the answers of every wire, pages of others cannot (docs/access.md).
 
 use serde_json::json;
 
@@ -6,34 +6,40 @@ use crate::caller::{Caller, key};
 use crate::http::Reply;
 use crate::world::World;
 
+/// A configured origin.
 const PAGE: &str = "https://app.example.org";
-const STRANGER: &str = "https://app.example.net";
+/// An origin that is not configured.
+const OTHER_PAGE: &str = "https://app.example.net";
 
 const WIRES: [&str; 3] = ["/api/v1/sessions", "/openai/v1/conversations/s", "/mcp"];
 
-fn allowed(reply: &Reply) -> Option<&str> {
+/// The origin whose pages may read an answer.
+fn allowed_origin(reply: &Reply) -> Option<&str> {
     reply.header("access-control-allow-origin")
 }
 
 #[test]
-fn pages_of_an_allowed_origin_call_every_wire() {
+fn pages_of_an_allowed_origin_can_call_every_wire() {
     let world = World::new();
     let admin = key(&world, &["--role", "admin"]);
     let server = world.serve_where(&[("FILROUGE_ALLOWED_ORIGINS", PAGE)], &[]);
     let client = server.client();
-    let bearing = Caller::bearing(&server, &admin);
-    bearing.post("", &json!({ "session_id": "s" })).wrote(201);
+    let caller = Caller::bearing(&server, &admin);
+    caller.post("", &json!({ "session_id": "s" })).wrote(201);
     for target in WIRES {
-        let asks = |origin: &str| {
+        let send_preflight = |origin: &str| {
             let headers = format!(
                 "origin: {origin}\r\naccess-control-request-method: POST\r\n\
                  access-control-request-headers: authorization,filrouge-fence\r\n"
             );
             client.bare("OPTIONS", target, &headers)
         };
-        let preflight = asks(PAGE);
-        assert_eq!(preflight.status, 200, "{target}: without credentials");
-        assert_eq!(allowed(&preflight), Some(PAGE), "{target}");
+        let preflight = send_preflight(PAGE);
+        assert_eq!(
+            preflight.status, 200,
+            "{target}: a preflight needs no credentials"
+        );
+        assert_eq!(allowed_origin(&preflight), Some(PAGE), "{target}");
         let header = |name: &str| preflight.header(name).map(str::to_owned);
         assert_eq!(
             header("access-control-allow-methods").as_deref(),
@@ -43,24 +49,28 @@ fn pages_of_an_allowed_origin_call_every_wire() {
             header("access-control-allow-headers").as_deref(),
             Some("authorization,filrouge-fence")
         );
-        assert_eq!(allowed(&asks(STRANGER)), None, "{target}");
+        assert_eq!(
+            allowed_origin(&send_preflight(OTHER_PAGE)),
+            None,
+            "{target}"
+        );
 
         let anonymous = client.bare("GET", target, &format!("origin: {PAGE}\r\n"));
         assert_eq!(anonymous.status, 401, "{target}");
         assert_eq!(
-            allowed(&anonymous),
+            allowed_origin(&anonymous),
             Some(PAGE),
-            "{target}: failures are readable too"
+            "{target}: errors are readable too"
         );
-        let known = format!("origin: {PAGE}\r\nauthorization: Bearer {admin}\r\n");
-        let reply = client.bare("GET", target, &known);
+        let authorized = format!("origin: {PAGE}\r\nauthorization: Bearer {admin}\r\n");
+        let reply = client.bare("GET", target, &authorized);
         // MCP supports only POST.
         assert_eq!(reply.status == 200, target != "/mcp", "{target}");
-        assert_eq!(allowed(&reply), Some(PAGE), "{target}");
+        assert_eq!(allowed_origin(&reply), Some(PAGE), "{target}");
         let exposed = reply.header("access-control-expose-headers");
         assert!(exposed.is_some_and(|names| names.contains("filrouge-durability")));
-        let stranger = format!("origin: {STRANGER}\r\nauthorization: Bearer {admin}\r\n");
-        assert_eq!(allowed(&client.bare("GET", target, &stranger)), None);
+        let other = format!("origin: {OTHER_PAGE}\r\nauthorization: Bearer {admin}\r\n");
+        assert_eq!(allowed_origin(&client.bare("GET", target, &other)), None);
     }
     let call = |origin: &str| {
         let body = r#"{"jsonrpc":"2.0","id":1,"method":"ping"}"#;
@@ -71,23 +81,23 @@ fn pages_of_an_allowed_origin_call_every_wire() {
         );
         client.raw(head.as_bytes()).status
     };
-    assert_eq!(call(STRANGER), 403);
+    assert_eq!(call(OTHER_PAGE), 403);
     assert_ne!(call(PAGE), 403);
     server.stop();
 }
 
 #[test]
-fn without_keys_allowed_pages_are_served_and_others_refused() {
+fn without_keys_allowed_pages_are_answered_and_others_refused() {
     let world = World::new();
     let server = world.serve_where(&[("FILROUGE_ALLOWED_ORIGINS", PAGE)], &[]);
     let client = server.client();
     let from = |origin: &str| client.bare("GET", "/api/v1/info", &format!("origin: {origin}\r\n"));
     assert_eq!(from(PAGE).status, 200);
-    from(STRANGER).fails(403, "forbidden");
-    let elsewhere = format!(
+    from(OTHER_PAGE).fails(403, "forbidden");
+    let foreign_host = format!(
         "GET /api/v1/info HTTP/1.1\r\nhost: app.example.org\r\norigin: {PAGE}\r\nconnection: close\r\n\r\n"
     );
-    client.raw(elsewhere.as_bytes()).fails(403, "forbidden");
+    client.raw(foreign_host.as_bytes()).fails(403, "forbidden");
     server.stop();
 }
 
@@ -98,9 +108,9 @@ fn by_default_no_origin_is_allowed() {
     let client = server.client();
     let headers = format!("origin: {PAGE}\r\naccess-control-request-method: GET\r\n");
     let preflight = client.bare("OPTIONS", "/healthz", &headers);
-    assert_eq!((preflight.status, allowed(&preflight)), (403, None));
-    let own = client.bare("GET", "/api/v1/info", "origin: http://localhost:5173\r\n");
-    assert_eq!((own.status, allowed(&own)), (200, None));
+    assert_eq!((preflight.status, allowed_origin(&preflight)), (403, None));
+    let local = client.bare("GET", "/api/v1/info", "origin: http://localhost:5173\r\n");
+    assert_eq!((local.status, allowed_origin(&local)), (200, None));
     server.stop();
     let wrong = world
         .command(&["serve"])

@@ -11,6 +11,7 @@ use serde_json::{Value, json};
 use crate::http::Client;
 use crate::world::{Done, Server, World};
 
+/// A text that is found in the file, where a test damages it.
 const NEEDLE: &str = "an unmistakable needle";
 
 fn start(client: &Client, request: &str) -> String {
@@ -109,16 +110,16 @@ fn a_failed_turn_with_an_unanswered_call_is_reported_while_a_server_runs() {
         (items.len(), &items[1]["agent"], &items[1]["model"]),
         (6, &json!("guide"), &json!("m-1"))
     );
-    restores(&state, &client);
+    assert_restores_equal(&state, &client);
 
     let checkpoint = json!({"label": "WAIT_CONFIRM", "state": {"n": 1}});
     client.put("/s/checkpoints", &checkpoint).wrote(201);
     client
         .post("/s/lease", &json!({"holder": "webhook-1"}))
         .wrote(201);
-    let held = self::state(&doctor(&world, &["--json"]));
-    assert_eq!(held["checkpoint"]["state"], json!({"n": 1}));
-    assert_eq!(held["lease"]["holder"], "webhook-1");
+    let leased = self::state(&doctor(&world, &["--json"]));
+    assert_eq!(leased["checkpoint"]["state"], json!({"n": 1}));
+    assert_eq!(leased["lease"]["holder"], "webhook-1");
 
     let text = doctor(&world, &[]);
     assert_eq!(text.code, Some(1));
@@ -145,10 +146,10 @@ fn the_reported_restore_equals_the_real_one() {
     let server = world.serve();
     let client = server.client();
     let turn = start(&client, "r1");
-    // Content that no context includes is left out for that reason, answered or not.
-    let mut other = call("c1");
-    other["channel"] = json!("alternative");
-    append(&client, &turn, &[other.clone()]);
+    // No context includes the channel `alternative`, so its unanswered call makes restore leave out nothing else.
+    let mut alternative = call("c1");
+    alternative["channel"] = json!("alternative");
+    append(&client, &turn, &[alternative.clone()]);
     let reported = state(&doctor(&world, &["--json"]));
     assert_eq!(codes(&reported), ["turn_open", "unanswered_call"]);
     let finding = &reported["findings"][1];
@@ -168,8 +169,8 @@ fn the_reported_restore_equals_the_real_one() {
     server.stop();
 }
 
-/// Checks that the reported restores equal those of the server.
-fn restores(state: &Value, client: &Client) {
+/// Checks that the reported contexts equal those that the server restores.
+fn assert_restores_equal(state: &Value, client: &Client) {
     let all = state["restore"].as_array().unwrap();
     let formats: Vec<&str> = all.iter().map(|r| r["format"].as_str().unwrap()).collect();
     assert_eq!(
@@ -188,17 +189,17 @@ fn restores(state: &Value, client: &Client) {
         let messages = context["messages"].as_array().unwrap().len();
         assert_eq!(reported["context"]["messages"], messages, "{format}");
         assert_eq!(reported["context"]["report"], context["report"], "{format}");
-        let other = &reported["context"]["unanswered_as_errors"];
+        let answered = &reported["context"]["unanswered_as_errors"];
         if format == "pairs" {
-            assert_eq!(*other, Value::Null);
+            assert_eq!(*answered, Value::Null);
             continue;
         }
         let errors = client.see(&format!("/s/context?format={format}&unanswered=error"));
         let messages = errors["messages"].as_array().unwrap().len();
-        assert_eq!(other["messages"], messages, "{format}");
-        assert_eq!(other["kept"], errors["report"]["kept"], "{format}");
-        assert_eq!(other["restored"], json!([2, 3, 4]), "{format}");
-        assert_eq!(other["answered"], json!([3]), "{format}");
+        assert_eq!(answered["messages"], messages, "{format}");
+        assert_eq!(answered["kept"], errors["report"]["kept"], "{format}");
+        assert_eq!(answered["restored"], json!([2, 3, 4]), "{format}");
+        assert_eq!(answered["answered"], json!([3]), "{format}");
     }
 }
 
@@ -206,9 +207,9 @@ fn restores(state: &Value, client: &Client) {
 fn an_intact_session_exits_with_0() {
     let world = World::new();
     let server = world.serve();
-    let whole = json!({ "request_id": "r", "question_neutral": "?", "answer_neutral": "!" });
+    let complete = json!({ "request_id": "r", "question_neutral": "?", "answer_neutral": "!" });
     for n in 0..3 {
-        let mut turn = whole.clone();
+        let mut turn = complete.clone();
         turn["request_id"] = json!(format!("r{n}"));
         server.client().post("/s/turns", &turn).wrote(201);
     }
@@ -242,7 +243,7 @@ fn an_intact_session_exits_with_0() {
     ] {
         assert_eq!(doctor(&world, arguments).code, Some(code), "{arguments:?}");
     }
-    let absent = world.run(&["doctor", "session", "nobody"]);
+    let absent = world.run(&["doctor", "session", "absent"]);
     assert_eq!(
         (absent.code, absent.stdout.as_str()),
         (Some(1), ""),
@@ -252,8 +253,8 @@ fn an_intact_session_exits_with_0() {
     assert_eq!(world.run(&["doctor", "session", ""]).code, Some(2));
 }
 
-/// Starts to send a provider's stream, and leaves it unfinished.
-fn half_a_stream(server: &Server, turn: &str) -> TcpStream {
+/// Sends the beginning of a provider's stream; the connection stays open.
+fn begin_stream(server: &Server, turn: &str) -> TcpStream {
     let host = server.origin().strip_prefix("http://").unwrap();
     let mut stream = TcpStream::connect(host).unwrap();
     let head = format!(
@@ -269,7 +270,7 @@ fn half_a_stream(server: &Server, turn: &str) -> TcpStream {
     stream
 }
 
-/// Polls until the state is as `wanted`.
+/// Polls the reported state until it is as `wanted`; returns it.
 #[track_caller]
 fn until(world: &World, wanted: impl Fn(&Value) -> bool) -> Value {
     let begun = Instant::now();
@@ -288,7 +289,7 @@ fn an_open_turn_shows_its_draft_and_recorder() {
     let world = World::on_sqlite();
     let server = world.serve();
     let turn = start(&server.client(), "r1");
-    let stream = half_a_stream(&server, &turn);
+    let stream = begin_stream(&server, &turn);
     let reported = until(&world, |reported| reported["drafts"][0]["chars"] == 13);
     let draft = &reported["drafts"][0];
     let piece = &draft["pieces"][0];
@@ -312,12 +313,12 @@ fn an_open_turn_shows_its_draft_and_recorder() {
     assert_eq!(
         text.code,
         Some(0),
-        "an open recording is no fault: {text:?}"
+        "an open recording is not an error: {text:?}"
     );
     assert_readable(&text.stdout);
     assert!(text.stdout.contains("Along the thr"), "{text:?}");
 
-    // Killed while the stream is open.
+    // The server is killed while the stream is open.
     drop(server);
     let reported = until(&world, |reported| {
         reported["pending"][0]["recorder"]["gone"] == true
@@ -331,13 +332,13 @@ fn an_open_turn_shows_its_draft_and_recorder() {
     });
     assert_eq!(codes(&reported), ["turn_interrupted"]);
     assert_eq!(reported["drafts"], json!([]));
-    let said: Vec<&Value> = reported["items"]
+    let texts: Vec<&Value> = reported["items"]
         .as_array()
         .unwrap()
         .iter()
         .map(|i| &i["text"])
         .collect();
-    assert_eq!(said[1], "Along the thr");
+    assert_eq!(texts[1], "Along the thr");
     server.stop();
 }
 
@@ -348,9 +349,9 @@ fn the_readable_part_of_a_broken_session_is_shown() {
     let client = server.client();
     for n in 0..4 {
         let thought = if n == 1 { NEEDLE } else { "a thought" };
-        let whole = json!({ "request_id": format!("r{n}"), "question_neutral": "?", "answer_neutral": "!", "items": [
+        let complete = json!({ "request_id": format!("r{n}"), "question_neutral": "?", "answer_neutral": "!", "items": [
             { "role": "assistant", "channel": "thought", "parts": [{ "type": "text", "text": thought }] }] });
-        client.post("/s/turns", &whole).wrote(201);
+        client.post("/s/turns", &complete).wrote(201);
     }
     server.stop();
     let mut bytes = fs::read(world.store()).unwrap();
@@ -378,7 +379,11 @@ fn the_readable_part_of_a_broken_session_is_shown() {
         broken["first_seq"].as_u64().unwrap(),
         broken["last_seq"].as_u64().unwrap(),
     );
-    assert_eq!((first, last), (4, 6), "the turn's record, and no other");
+    assert_eq!(
+        (first, last),
+        (4, 6),
+        "only the items of the damaged record are unreadable"
+    );
     let shown: Vec<u64> = reported["items"]
         .as_array()
         .unwrap()
@@ -403,8 +408,8 @@ fn the_readable_part_of_a_broken_session_is_shown() {
 fn without_the_keyring_a_session_is_read_but_not_verified() {
     let world = World::new();
     let server = world.serve();
-    let whole = json!({ "request_id": "r", "question_neutral": "?", "answer_neutral": "!" });
-    server.client().post("/s/turns", &whole).wrote(201);
+    let complete = json!({ "request_id": "r", "question_neutral": "?", "answer_neutral": "!" });
+    server.client().post("/s/turns", &complete).wrote(201);
     server.stop();
     fs::remove_file(world.keyring()).unwrap();
     assert_eq!(doctor(&world, &[]).code, Some(1));

@@ -1,5 +1,4 @@
-//! Sessions without an identity under `durable = authenticated`: they work like any other, but exist only in the hot
-//! store.
+//! Anonymous sessions with `durable = authenticated`: they work like any other, but exist only in the hot store.
 
 use std::time::Duration;
 
@@ -13,18 +12,18 @@ use crate::limits::{metric, until};
 use crate::tail_client::Tail;
 use crate::world::{World, durability};
 
-/// An unknown turn.
-const UNKNOWN: &str = "11111111-1111-8111-8111-111111111111";
+/// The id of a turn that does not exist.
+const UNKNOWN_TURN: &str = "11111111-1111-8111-8111-111111111111";
 
-/// A caller, and the durability that its writes must report.
-struct Party {
+/// A client, and the durability that its writes must report.
+struct Writer {
     client: Client,
     durability: &'static str,
 }
 
-impl Party {
+impl Writer {
     #[track_caller]
-    fn did(&self, reply: &Reply, status: u16) -> Value {
+    fn check(&self, reply: &Reply, status: u16) -> Value {
         let body = reply.is(status);
         let durability = reply.header("filrouge-durability");
         assert_eq!(durability, Some(self.durability), "{reply:?}");
@@ -33,34 +32,34 @@ impl Party {
 
     #[track_caller]
     fn post(&self, path: &str, body: &Value, status: u16) -> Value {
-        self.did(&self.client.post(path, body), status)
+        self.check(&self.client.post(path, body), status)
     }
 }
 
-/// Creates turns in every possible state.
-fn live(party: &Party, session: &str) {
+/// Records turns in every possible state.
+fn record_turns(writer: &Writer, session: &str) {
     let turns = format!("/{session}/turns");
-    let turn = party.post(&turns, &open("r1", CANARY), 201);
-    party.post(&turns, &open("r1", CANARY), 200);
+    let turn = writer.post(&turns, &open("r1", CANARY), 201);
+    writer.post(&turns, &open("r1", CANARY), 200);
     let path = at(session, &turn);
     let item =
         json!({ "items": [text_item("i1", "assistant", "thought", CANARY)], "expected_seq": 1 });
-    let appended = party.post(&format!("{path}/items"), &item, 201);
+    let appended = writer.post(&format!("{path}/items"), &item, 201);
     assert_eq!(appended, json!({ "first_seq": 2, "last_seq": 2 }));
-    party.post(&format!("{path}/items"), &item, 200);
-    let late =
+    writer.post(&format!("{path}/items"), &item, 200);
+    let stale =
         json!({ "items": [text_item("i2", "assistant", "thought", "?")], "expected_seq": 1 });
-    let conflict = party.client.post(&format!("{path}/items"), &late);
+    let conflict = writer.client.post(&format!("{path}/items"), &stale);
     assert_eq!(conflict.fails(409, "seq_conflict")["actual_seq"], 2);
     let answer = json!({ "answer_neutral": format!("{CANARY}!") });
-    let done = party.post(&format!("{path}/finalize"), &answer, 200);
+    let done = writer.post(&format!("{path}/finalize"), &answer, 200);
     assert_eq!(done["status"], "finalized");
 
-    let streamed = party.post(&turns, &open("r2", "Streamed?"), 201);
+    let streamed = writer.post(&turns, &open("r2", "Streamed?"), 201);
     let response = json!({ "id": "c", "object": "chat.completion", "model": "m", "choices": [
         { "index": 0, "finish_reason": "stop", "message": { "role": "assistant", "content": "Yes." } }] });
     let path = format!("{}/stream?format=openai-chat", at(session, &streamed));
-    let recorded = party.post(&path, &response, 200);
+    let recorded = writer.post(&path, &response, 200);
     assert_eq!(recorded["answer_neutral"], "Yes.", "{recorded}");
 
     for (request, call, body, status) in [
@@ -77,29 +76,29 @@ fn live(party: &Party, session: &str) {
             "cancelled",
         ),
     ] {
-        let turn = party.post(&turns, &open(request, "?"), 201);
+        let turn = writer.post(&turns, &open(request, "?"), 201);
         let path = format!("{}/{call}", at(session, &turn));
-        assert_eq!(party.post(&path, &body, 200)["status"], status);
+        assert_eq!(writer.post(&path, &body, 200)["status"], status);
     }
-    let old = party.post(&turns, &whole("r5", "Old?", "Old."), 201);
+    let old = writer.post(&turns, &whole("r5", "Old?", "Old."), 201);
     let path = format!("{}/replace", at(session, &old));
-    party.post(&path, &whole("r6", "New?", "New."), 201);
+    writer.post(&path, &whole("r6", "New?", "New."), 201);
     let event = json!({ "key": "e", "kind": "call_started" });
-    party.post(&format!("/{session}/events"), &event, 201);
-    let patched = party
+    writer.post(&format!("/{session}/events"), &event, 201);
+    let patched = writer
         .client
         .patch(&format!("/{session}"), &json!({ "title": "A visitor" }));
-    party.did(&patched, 200);
+    writer.check(&patched, 200);
 }
 
 /// The content of a session, without ids, times and owner.
-fn reported(client: &Client, session: &str) -> Value {
-    let of = |row: &Value, members: &[&str]| -> Value {
+fn session_content(client: &Client, session: &str) -> Value {
+    let select = |row: &Value, members: &[&str]| -> Value {
         members.iter().map(|m| row[*m].clone()).collect()
     };
     let all = |path: &str, members: &[&str]| -> Value {
         let rows = client.all(&format!("/{session}{path}"), 2);
-        rows.iter().map(|row| of(row, members)).collect()
+        rows.iter().map(|row| select(row, members)).collect()
     };
     let turn = [
         "request_id",
@@ -113,18 +112,19 @@ fn reported(client: &Client, session: &str) -> Value {
     ];
     let context = client.see(&format!("/{session}/context?format=anthropic"));
     json!({
-        "session": of(&client.see(&format!("/{session}")), &["title", "status", "last_seq", "turn_count"]),
+        "session": select(&client.see(&format!("/{session}")), &["title", "status", "last_seq", "turn_count"]),
         "items": all("/items", &["seq", "role", "channel", "parts", "model"]),
         "turns": all("/turns", &turn),
         "finalized": all("/turns?status=finalized", &turn),
         "events": all("/events", &["key", "kind"]),
-        "by request": of(&client.see(&format!("/{session}/turns?request_id=r4"))["data"][0], &turn),
+        "by request": select(&client.see(&format!("/{session}/turns?request_id=r4"))["data"][0], &turn),
         "context": context,
         "pairs": pairs(client, session),
         "stats": client.see(&format!("/{session}/stats"))["own"]["turns"],
     })
 }
 
+/// Checks that the session `v` has no export or verification, and is in no list.
 fn assert_unsupported(client: &Client) {
     for path in ["/v/export?format=json", "/v/verify"] {
         let refused = client.get(path).fails(409, "session_ephemeral");
@@ -142,32 +142,32 @@ fn ephemeral_sessions_work_like_durable_ones_and_leave_no_trace() {
     let world = World::new();
     let server = ephemeral(&world, &[]);
     let client = server.client();
-    let visitor = Party {
+    let visitor = Writer {
         client: client.clone(),
         durability: "ephemeral",
     };
-    live(&visitor, "v");
-    let life = reported(&client, "v");
+    record_turns(&visitor, "v");
+    let content = session_content(&client, "v");
     assert!(client.get("/v/export?format=md").text.contains(CANARY));
     assert_unsupported(&client);
     let first = client.see("/v/turns?limit=1")["data"][0].clone();
     let path = format!("{}/redact", at("v", &first));
-    let redacted = check_ephemeral(&client.post(&path, &json!({ "reason": "asked to" })), 200);
+    let redacted = check_ephemeral(&client.post(&path, &json!({ "reason": "on request" })), 200);
     assert!(redacted["deleted_at"].is_string() && redacted["question_neutral"].is_null());
     assert!(!client.get("/v/items").text.contains(CANARY));
     assert_eq!(client.see("/api/v1/changes")["data"], json!([]));
     assert_eq!(world.json(&["sessions", "list"])["data"], json!([]));
     world.holds_nowhere(CANARY);
 
-    let ada = Party {
+    let ada = Writer {
         client: client.of("ada"),
         durability: durability(),
     };
-    live(&ada, "hers");
+    record_turns(&ada, "hers");
     assert_eq!(
-        life,
-        reported(&ada.client, "hers"),
-        "the same as in the ledger"
+        content,
+        session_content(&ada.client, "hers"),
+        "an ephemeral session differs from one in the ledger"
     );
 
     let receipt = client.delete("/v").is(200);
@@ -194,8 +194,8 @@ fn owned_sessions_are_written_to_the_ledger() {
     // No other caller can read it, or create another session under its id.
     let anonymous = server.client();
     anonymous.get("/hers").fails(404, "session_not_found");
-    let made = anonymous.post("/hers/turns", &whole("r", "?", "!"));
-    made.fails(409, "session_conflict");
+    let refused = anonymous.post("/hers/turns", &whole("r", "?", "!"));
+    refused.fails(409, "session_conflict");
     let info = anonymous.see("/api/v1/info");
     assert_eq!(
         (&info["hot"], &info["durable"]),
@@ -215,10 +215,10 @@ fn requests_for_expired_turns_are_refused() {
         if session == "v" {
             let turn = check_ephemeral(&client.post("/v/turns", &open("r", "?")), 201);
             let path = at("v", &turn);
-            // Reads do not extend its time to live.
+            // The reads of this loop do not extend the session's time to live.
             within_five_seconds("the session expires", || client.get(&path).status == 410);
         }
-        let path = format!("/{session}/turns/{UNKNOWN}");
+        let path = format!("/{session}/turns/{UNKNOWN_TURN}");
         let reported = client.get(&path).fails(410, "turn_expired");
         assert!(
             reported["hint"].as_str().unwrap().contains("again"),
@@ -243,7 +243,7 @@ fn requests_for_expired_turns_are_refused() {
     check_ephemeral(&client.post("/v/turns", &open("r", "?")), 201);
     let ada = client.of("ada");
     let turn = ada.post("/hers/turns", &open("r", "?")).wrote(201);
-    let absent = ada.get(&format!("/hers/turns/{UNKNOWN}"));
+    let absent = ada.get(&format!("/hers/turns/{UNKNOWN_TURN}"));
     absent.fails(404, "turn_not_found");
     std::thread::sleep(Duration::from_millis(1100));
     ada.get(&at("hers", &turn)).is(200);
@@ -251,7 +251,7 @@ fn requests_for_expired_turns_are_refused() {
 }
 
 #[test]
-fn the_oldest_turns_go_first() {
+fn the_oldest_turns_are_dropped_first() {
     let world = World::new();
     let server = ephemeral(&world, &[("FILROUGE_HOT_TURNS", "3")]);
     let client = server.client();
@@ -268,13 +268,13 @@ fn the_oldest_turns_go_first() {
     client.get(&at("v", &turns[0])).fails(410, "turn_expired");
     client.get(&at("v", &turns[2])).is(200);
     assert_eq!(client.see("/v")["last_seq"], 10);
-    let metric = metric(&client, "filrouge_ephemeral_trimmed_turns_total");
-    assert_eq!(metric, 2.0);
+    let trimmed = metric(&client, "filrouge_ephemeral_trimmed_turns_total");
+    assert_eq!(trimmed, 2.0);
     server.stop();
 }
 
 #[test]
-fn two_servers_share_it() {
+fn two_servers_share_an_ephemeral_session() {
     let (world, redis) = (World::new(), Redis::start());
     let servers = [
         with_redis(&world, &redis, &[]),
@@ -294,12 +294,12 @@ fn two_servers_share_it() {
         // A retry at the other server is a replay.
         check_ephemeral(&clients[n % 2].post(&path, &body), 200);
     }
-    // A server checks once a second for writes of other servers.
+    // Each server checks once a second for writes of the other.
     assert_eq!(tail.take(6).last().unwrap().id, Some(7));
     for client in &clients {
         assert_eq!(client.all("/v/items", 50).len(), 7);
     }
-    // Concurrent writes: each succeeds, once.
+    // Concurrent writes all succeed, each exactly once.
     std::thread::scope(|scope| {
         for n in 0..8 {
             let client = &clients[n % 2];
@@ -361,13 +361,13 @@ fn without_redis_ephemeral_sessions_fail_and_durable_ones_continue() {
 }
 
 #[test]
-fn a_session_token_opens_an_ephemeral_session() {
+fn a_session_token_gives_access_to_an_ephemeral_session() {
     let world = World::new();
     let server = ephemeral(&world, &[("FILROUGE_REQUIRE_SESSION_TOKEN", "true")]);
     let anonymous = Caller::anonymous(&server);
-    let made = anonymous.post("/v/turns", &whole("r", CANARY, "!"));
-    check_ephemeral(&made, 201);
-    let token = made.header("filrouge-session-token").unwrap();
+    let created = anonymous.post("/v/turns", &whole("r", CANARY, "!"));
+    check_ephemeral(&created, 201);
+    let token = created.header("filrouge-session-token").unwrap();
     anonymous.get("/v").fails(404, "session_not_found");
     anonymous
         .with("filrouge-session-token", token)
@@ -376,8 +376,10 @@ fn a_session_token_opens_an_ephemeral_session() {
     let ada = anonymous.of("ada");
     // Without the token, a login does not link the session.
     assert_eq!(ada.post("/v/turns", &whole("a", "?", "!")).status, 409);
-    let shown = ada.with("filrouge-session-token", token);
-    shown.post("/v/turns", &whole("a", "?", "!")).wrote(201);
+    let with_token = ada.with("filrouge-session-token", token);
+    with_token
+        .post("/v/turns", &whole("a", "?", "!"))
+        .wrote(201);
     assert!(ada.get("/v/items").text.contains(CANARY));
     server.stop();
     world.verify();

@@ -1,5 +1,5 @@
-//! `filrouge erase`: needs a confirmation, prints a receipt for each session, and a second run completes an interrupted
-//! one.
+//! `filrouge erase`: it needs a confirmation and prints a receipt for each session; a second run completes an
+//! interrupted one.
 
 use std::collections::BTreeSet;
 use std::io::{BufRead, BufReader};
@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use crate::http::Client;
 use crate::world::World;
 
-fn turn(client: &Client, session: &str, words: &str) {
+fn record_turn(client: &Client, session: &str, words: &str) {
     let body = json!({ "request_id": "r", "question_neutral": words, "answer_neutral": words });
     client.post(&format!("/{session}/turns"), &body).wrote(201);
 }
@@ -21,7 +21,8 @@ fn lines(text: &str) -> Vec<Value> {
         .collect()
 }
 
-fn left(world: &World) -> BTreeSet<String> {
+/// The ids of the sessions that still exist.
+fn remaining(world: &World) -> BTreeSet<String> {
     let list = world.json(&["sessions", "list", "--limit", "500"]);
     let rows = list["data"].as_array().unwrap().iter();
     rows.map(|s| s["session_id"].as_str().unwrap().to_owned())
@@ -33,33 +34,29 @@ fn one_session_is_erased_and_a_retry_gets_its_receipt() {
     let world = World::new();
     let server = world.serve();
     let (ada, bob) = (server.client().of("ada"), server.client().of("bob"));
-    turn(&ada, "s", "the-words-of-ada");
-    turn(&bob, "t", "x");
+    record_turn(&ada, "s", "the-words-of-ada");
+    record_turn(&bob, "t", "x");
     // The server keeps running while the command line erases.
-    let receipt = lines(&world.ok(&["erase", "--session", "s", "--yes", "--json"]));
-    assert_eq!(receipt.len(), 1);
-    let reported = &receipt[0];
+    let receipts = lines(&world.ok(&["erase", "--session", "s", "--yes", "--json"]));
+    assert_eq!(receipts.len(), 1);
+    let receipt = &receipts[0];
     assert_eq!(
-        (
-            &reported["session_id"],
-            &reported["items"],
-            &reported["turns"]
-        ),
+        (&receipt["session_id"], &receipt["items"], &receipt["turns"]),
         (&json!("s"), &json!(2), &json!(1))
     );
-    assert!(reported["erased_at"].as_str().unwrap().ends_with('Z'));
+    assert!(receipt["erased_at"].as_str().unwrap().ends_with('Z'));
     assert_eq!(
-        reported["stores"],
+        receipt["stores"],
         json!([{ "store": "ledger", "status": "erased" }])
     );
-    let mut by_http = ada.delete("/s").is(200);
-    let hot = by_http["stores"].as_array_mut().unwrap().pop();
-    // The command line cannot reach the server's memory.
+    let mut over_http = ada.delete("/s").is(200);
+    let hot = over_http["stores"].as_array_mut().unwrap().pop();
+    // Only the server can erase in its hot store; the command line has no access to that memory.
     assert_eq!(hot, Some(json!({ "store": "hot", "status": "erased" })));
-    assert_eq!(&by_http, reported, "the same receipt over HTTP");
+    assert_eq!(&over_http, receipt, "HTTP returns the same receipt");
     assert_eq!(
         lines(&world.ok(&["erase", "--session", "s", "--yes", "--json"])),
-        receipt,
+        receipts,
         "a repeated erasure has the same answer"
     );
     let text = world.ok(&["erase", "--session", "s", "--yes"]);
@@ -71,7 +68,7 @@ fn one_session_is_erased_and_a_retry_gets_its_receipt() {
     ada.get("/s/lineage").fails(410, "session_erased");
     ada.get("/s/stats").fails(410, "session_erased");
     bob.get("/s").fails(404, "session_not_found");
-    assert_eq!(left(&world), BTreeSet::from(["t".to_owned()]));
+    assert_eq!(remaining(&world), BTreeSet::from(["t".to_owned()]));
     server.stop();
     world.verify();
     for (arguments, code) in [
@@ -93,22 +90,25 @@ fn one_session_is_erased_and_a_retry_gets_its_receipt() {
             (Some(code), ""),
             "{arguments:?}: {done:?}"
         );
-        assert_eq!(left(&world).len(), 1, "{arguments:?}");
+        assert_eq!(remaining(&world).len(), 1, "{arguments:?}");
     }
-    let asked = world.run(&["erase", "--session", "t"]);
-    assert!(asked.stderr.contains("hint: give --yes"), "{asked:?}");
+    let unconfirmed = world.run(&["erase", "--session", "t"]);
+    assert!(
+        unconfirmed.stderr.contains("hint: give --yes"),
+        "{unconfirmed:?}"
+    );
 }
 
 #[test]
-fn an_identitys_and_a_tenants_sessions_are_erased() {
+fn all_sessions_of_an_identity_or_a_tenant_are_erased() {
     let world = World::new();
     let (server, other) = (world.serve(), world.serve_with(&["--tenant", "other"]));
     for n in 0..7 {
-        turn(&server.client().of("ada"), &format!("ada-{n}"), "?");
-        turn(&other.client().of("ada"), &format!("ada-{n}"), "?");
+        record_turn(&server.client().of("ada"), &format!("ada-{n}"), "?");
+        record_turn(&other.client().of("ada"), &format!("ada-{n}"), "?");
     }
-    turn(&server.client().of("bob"), "bobs", "?");
-    turn(&server.client(), "nobodys", "?");
+    record_turn(&server.client().of("bob"), "bobs", "?");
+    record_turn(&server.client(), "anonymous", "?");
     let receipts = lines(&world.ok(&["erase", "--identity", "ada", "--yes", "--json"]));
     let erased: BTreeSet<&str> = receipts
         .iter()
@@ -116,7 +116,7 @@ fn an_identitys_and_a_tenants_sessions_are_erased() {
         .collect();
     assert_eq!((receipts.len(), erased.len()), (7, 7));
     assert!(erased.iter().all(|id| id.starts_with("ada-")), "{erased:?}");
-    assert_eq!(left(&world).len(), 2);
+    assert_eq!(remaining(&world).len(), 2);
     let again = world.run(&["erase", "--identity", "ada", "--yes", "--json"]);
     assert_eq!(
         (again.code, again.stdout.as_str()),
@@ -128,7 +128,7 @@ fn an_identitys_and_a_tenants_sessions_are_erased() {
         lines(&world.ok(&["erase", "--all-of-tenant", "--yes", "--json"])).len(),
         2
     );
-    assert_eq!(left(&world).len(), 0);
+    assert_eq!(remaining(&world).len(), 0);
     assert_eq!(
         other.client().of("ada").all("", 50).len(),
         7,
@@ -146,7 +146,7 @@ fn a_second_run_completes_a_killed_one() {
     let ada = server.client().of("ada");
     let all: BTreeSet<String> = (0..120).map(|n| format!("s{n}")).collect();
     for id in &all {
-        turn(&ada, id, "?");
+        record_turn(&ada, id, "?");
     }
     server.stop();
     let mut erased = BTreeSet::new();
@@ -162,17 +162,17 @@ fn a_second_run_completes_a_killed_one() {
             let receipt: Value = serde_json::from_str(&line.unwrap()).unwrap();
             assert!(
                 erased.insert(receipt["session_id"].as_str().unwrap().to_owned()),
-                "twice"
+                "a second receipt for a session"
             );
         }
         child.kill().unwrap();
         child.wait().unwrap();
         world.verify();
-        let left = left(&world);
-        assert!(!left.is_empty(), "the erasure was killed midway");
+        let left = remaining(&world);
+        assert!(!left.is_empty(), "the erasure ended before the kill");
         assert!(
             left.is_disjoint(&erased),
-            "sessions with a receipt are erased"
+            "a session with a receipt still exists"
         );
         erased = all.difference(&left).cloned().collect();
     }
@@ -180,11 +180,11 @@ fn a_second_run_completes_a_killed_one() {
     for receipt in &rest {
         assert!(
             erased.insert(receipt["session_id"].as_str().unwrap().to_owned()),
-            "twice"
+            "a second receipt for a session"
         );
     }
     assert_eq!(erased, all);
-    assert_eq!(left(&world).len(), 0);
+    assert_eq!(remaining(&world).len(), 0);
     world.verify();
 }
 
@@ -193,7 +193,7 @@ fn a_closed_pipe_does_not_stop_an_erasure() {
     let world = World::new();
     let server = world.serve();
     for n in 0..20 {
-        turn(&server.client().of("ada"), &format!("s{n}"), "?");
+        record_turn(&server.client().of("ada"), &format!("s{n}"), "?");
     }
     server.stop();
     let mut child = world
@@ -205,5 +205,5 @@ fn a_closed_pipe_does_not_stop_an_erasure() {
     drop(child.stdout.take());
     let output = child.wait_with_output().unwrap();
     assert_eq!(output.status.code(), Some(0), "{output:?}");
-    assert_eq!(left(&world).len(), 0);
+    assert_eq!(remaining(&world).len(), 0);
 }

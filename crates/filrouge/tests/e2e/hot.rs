@@ -1,4 +1,4 @@
-//! Worlds with a hot store, and helpers for sessions in it.
+//! Servers with a hot store, and helpers for sessions in it.
 
 use filrouge_testbed::Redis;
 use serde_json::{Value, json};
@@ -7,30 +7,30 @@ use crate::http::{Client, Reply};
 use crate::limits::until;
 use crate::world::{Server, World};
 
-/// A text that must not be found in stored data.
+/// A text to look for in stores and logs.
 pub(crate) const CANARY: &str = "c4n4ry-w0rds";
 
-/// Starts a server with `durable = authenticated` and additional environment variables.
-pub(crate) fn ephemeral(world: &World, more: &[(&str, &str)]) -> Server {
+/// Starts a server that keeps anonymous sessions only in its hot store, with additional environment variables.
+pub(crate) fn ephemeral(world: &World, variables: &[(&str, &str)]) -> Server {
     let environment = [
         &[
             ("FILROUGE_LISTEN", "127.0.0.1:0"),
             ("FILROUGE_DURABLE", "authenticated"),
         ],
-        more,
+        variables,
     ];
     world.serve_where(&environment.concat(), &[])
 }
 
-/// A server whose hot store is in Redis.
-pub(crate) fn with_redis(world: &World, redis: &Redis, more: &[(&str, &str)]) -> Server {
+/// As [`ephemeral`], with the hot store in Redis.
+pub(crate) fn with_redis(world: &World, redis: &Redis, variables: &[(&str, &str)]) -> Server {
     let url = redis.url();
-    // Redis and the servers share two cores with all other tests.
+    // The timeout is long, because Redis and the servers share the machine with other tests.
     let hot = [
         ("FILROUGE_HOT", url.as_str()),
         ("FILROUGE_HOT_TIMEOUT_MS", "5000"),
     ];
-    ephemeral(world, &[&hot, more].concat())
+    ephemeral(world, &[&hot, variables].concat())
 }
 
 /// The body of a complete turn in one request.
@@ -48,7 +48,7 @@ pub(crate) fn at(session: &str, turn: &Value) -> String {
     format!("/{session}/turns/{}", turn["turn_id"].as_str().unwrap())
 }
 
-/// Checks a write that only reaches the hot store; returns its body.
+/// Checks the answer of a write that is only in the hot store; returns its body.
 #[track_caller]
 pub(crate) fn check_ephemeral(reply: &Reply, status: u16) -> Value {
     let body = reply.is(status);

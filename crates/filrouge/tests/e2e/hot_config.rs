@@ -1,4 +1,4 @@
-//! The settings of the hot store, and of what is stored in the ledger.
+//! The settings of the hot store, and those that limit what the ledger stores.
 
 use std::fs;
 
@@ -6,7 +6,8 @@ use serde_json::Value;
 
 use crate::world::World;
 
-fn shown(world: &World, variables: &[(&str, &str)], arguments: &[&str]) -> Value {
+/// The settings that `config show` prints.
+fn show(world: &World, variables: &[(&str, &str)], arguments: &[&str]) -> Value {
     let mut command = world.command(&[arguments, &["config", "show", "--json"]].concat());
     command.envs(variables.iter().copied());
     let done = crate::world::finish(command, "config show");
@@ -21,9 +22,9 @@ fn value<'a>(settings: &'a Value, name: &str) -> &'a str {
 #[test]
 fn settings_have_layers_and_defaults() {
     let world = World::new();
-    let settings = shown(&world, &[], &[]);
+    let settings = show(&world, &[], &[]);
     assert_eq!(value(&settings, "metadata_allow"), "*");
-    let settings = shown(&world, &[("FILROUGE_DURABLE", "authenticated")], &[]);
+    let settings = show(&world, &[("FILROUGE_DURABLE", "authenticated")], &[]);
     let allowed = value(&settings, "metadata_allow");
     assert!(
         allowed.starts_with("channel,device_type,ip_hash,"),
@@ -36,7 +37,7 @@ fn settings_have_layers_and_defaults() {
         record = \"conversation\"\n\n[tenants.acme]\nrecord = \"all\"\n";
     fs::write(&file, text).unwrap();
     let config = ["--config", file.to_str().unwrap()];
-    let settings = shown(&world, &[], &config);
+    let settings = show(&world, &[], &config);
     for (name, expected) in [
         ("hot", "redis://ada:***@h:1/2"),
         ("hot_ttl_s", "60"),
@@ -51,11 +52,11 @@ fn settings_have_layers_and_defaults() {
         ("FILROUGE_HOT", "memory:"),
         ("FILROUGE_METADATA_ALLOW", "none"),
     ];
-    let settings = shown(&world, &variables, &config);
+    let settings = show(&world, &variables, &config);
     assert_eq!(value(&settings, "hot"), "memory:");
     assert_eq!(value(&settings, "metadata_allow"), "none");
     let flag = [&config[..], &["--hot", "rediss://x"]].concat();
-    let settings = shown(&world, &variables, &flag);
+    let settings = show(&world, &variables, &flag);
     assert_eq!(value(&settings, "hot"), "rediss://x");
     assert_eq!(settings["hot"]["origin"], "--hot");
 }

@@ -15,7 +15,7 @@ pub(crate) struct Reply {
     /// Lower-case names with values, in the order of arrival.
     pub(crate) headers: Vec<(String, String)>,
     pub(crate) text: String,
-    /// The durability that a write's answer must name.
+    /// The durability that [`Reply::wrote`] expects.
     pub(crate) durability: &'static str,
 }
 
@@ -29,14 +29,14 @@ impl Reply {
         serde_json::from_str(&self.text).unwrap_or_else(|e| panic!("{e}: {self:?}"))
     }
 
-    /// Checks the status; a write must name its durability.
+    /// Checks the status; returns the body.
     #[track_caller]
     pub(crate) fn is(&self, status: u16) -> Value {
         assert_eq!(self.status, status, "{self:?}");
         self.body()
     }
 
-    /// Checks the form of every failure: problem+json with all its members.
+    /// Checks a refusal: its status, its code, and the members that every problem+json has; returns the body.
     #[track_caller]
     pub(crate) fn fails(&self, status: u16, code: &str) -> Value {
         let content_type = self.header("content-type");
@@ -53,7 +53,7 @@ impl Reply {
         body
     }
 
-    /// Checks an acknowledged write.
+    /// Checks an acknowledged write, which must name its durability; returns the body.
     #[track_caller]
     pub(crate) fn wrote(&self, status: u16) -> Value {
         let body = self.is(status);
@@ -109,7 +109,7 @@ impl Client {
         self.read(request.call().unwrap_or_else(|e| panic!("GET {path}: {e}")))
     }
 
-    /// Reads a path; this must succeed.
+    /// Reads a path, which must succeed; returns the body.
     #[track_caller]
     pub(crate) fn see(&self, path: &str) -> Value {
         self.get(path).is(200)
@@ -124,7 +124,7 @@ impl Client {
             .unwrap_or_else(|e| panic!("POST {path}: {e}"))
     }
 
-    /// Sends a write that may get no answer.
+    /// Sends a write to a server that may not answer.
     pub(crate) fn try_post(&self, path: &str, body: &str) -> Result<Reply, ureq::Error> {
         let mut request = self.agent.post(self.url(path));
         if let Some(identity) = &self.identity {
@@ -146,7 +146,7 @@ impl Client {
         self.send("DELETE", path, None, &[])
     }
 
-    /// Sends a request with any method, and with headers.
+    /// Sends a request with any method and additional headers.
     pub(crate) fn send(
         &self,
         method: &str,
@@ -198,7 +198,7 @@ impl Client {
         self.raw(text.as_bytes())
     }
 
-    /// Reads all rows of a list.
+    /// Reads all rows of a list, page by page.
     #[track_caller]
     pub(crate) fn all(&self, path: &str, limit: usize) -> Vec<Value> {
         let (mut rows, mut cursor) = (Vec::new(), String::new());
@@ -213,10 +213,11 @@ impl Client {
         }
     }
 
+    /// The URL of a path below `/api/v1/sessions`, or of another route of the server.
     fn url(&self, path: &str) -> String {
         if ["/healthz", "/readyz", "/metrics", "/openapi.json", "/api/"]
             .iter()
-            .any(|outside| path.starts_with(outside))
+            .any(|other| path.starts_with(other))
         {
             return format!("{}{path}", self.origin);
         }

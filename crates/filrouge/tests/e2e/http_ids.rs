@@ -4,6 +4,7 @@ use serde_json::{Value, json};
 
 use crate::world::World;
 
+/// Percent-encodes an id for a path or query.
 fn encode(id: &str) -> String {
     let keep = |b: u8| b.is_ascii_alphanumeric() || b"-_~".contains(&b);
     id.bytes()
@@ -17,8 +18,8 @@ fn encode(id: &str) -> String {
         .collect()
 }
 
-/// Shows a session; `--` precedes the id, which may look like an option.
-fn shown(world: &World, id: &str) -> Value {
+/// Runs `sessions show`; `--` precedes the id, which may look like an option.
+fn show(world: &World, id: &str) -> Value {
     let text = world.ok(&["--json", "sessions", "show", "--", id]);
     serde_json::from_str(&text).unwrap()
 }
@@ -66,7 +67,10 @@ fn every_id_works_end_to_end() {
             (&turn["session_id"], &turn["request_id"]),
             (&json!(id), &json!(id))
         );
-        assert_eq!(turn["last_seq"], 2, "{id:?} is a session of its own");
+        assert_eq!(
+            turn["last_seq"], 2,
+            "{id:?} shares a session with another id"
+        );
         let turn = format!("{path}/turns/{}", turn["turn_id"].as_str().unwrap());
         client
             .post(
@@ -87,7 +91,7 @@ fn every_id_works_end_to_end() {
             client.post("", &json!({ "session_id": id })).wrote(200)["turn_count"],
             1
         );
-        assert_eq!(shown(&world, id)["session"]["session_id"], id);
+        assert_eq!(show(&world, id)["session"]["session_id"], id);
     }
     assert_eq!(client.all("", 500).len(), ids.len());
     server.stop();
@@ -102,19 +106,20 @@ fn every_id_works_end_to_end() {
 }
 
 #[test]
-fn identities_are_ids_too() {
+fn identities_follow_the_rules_of_ids() {
     let world = World::new();
     let server = world.serve();
     let client = server.client();
-    let ask = |header: &[u8]| {
+    let create_session = |identity: &[u8]| {
         let head = b"POST /api/v1/sessions HTTP/1.1\r\nhost: localhost\r\ncontent-length: 0\r\nconnection: close\r\nfilrouge-identity: ";
-        client.raw(&[head, header, b"\r\n\r\n"].concat())
+        client.raw(&[head, identity, b"\r\n\r\n"].concat())
     };
-    assert_eq!(ask("żółw".as_bytes()).wrote(201)["identity_id"], "żółw");
-    ask(&[b'a'; 256]).wrote(201);
-    ask(&[b'a'; 257]).fails(422, "invalid");
-    ask(b"\xff\xfe").fails(422, "invalid");
-    ask(b"").fails(422, "invalid");
+    let created = create_session("żółw".as_bytes()).wrote(201);
+    assert_eq!(created["identity_id"], "żółw");
+    create_session(&[b'a'; 256]).wrote(201);
+    create_session(&[b'a'; 257]).fails(422, "invalid");
+    create_session(b"\xff\xfe").fails(422, "invalid");
+    create_session(b"").fails(422, "invalid");
     server.stop();
 }
 

@@ -1,4 +1,4 @@
-//! Refused requests, and the errors they get.
+//! Refused requests and their errors.
 
 use std::collections::BTreeSet;
 
@@ -9,6 +9,7 @@ use crate::world::World;
 
 const JSON: &str = "content-type: application/json\r\n";
 
+/// Posts any bytes with the given header lines.
 fn post_bytes(client: &Client, path: &str, headers: &str, body: &[u8]) -> Reply {
     let length = body.len();
     let head = format!(
@@ -48,7 +49,7 @@ fn unreadable_requests_get_400() {
 }
 
 #[test]
-fn unacceptable_requests_get_422() {
+fn invalid_requests_get_422() {
     let world = World::new();
     let server = world.serve();
     let client = server.client();
@@ -204,8 +205,8 @@ fn only_json_is_accepted() {
         assert!(problem.fails(415, "unsupported_media_type")["hint"].is_string());
         post_bytes(&client, "", header, b"{}").fails(415, "unsupported_media_type");
     }
-    let exact = "content-type: Application/JSON; charset=utf-8\r\n";
-    post_bytes(&client, "/s/turns", exact, body.as_bytes()).wrote(201);
+    let valid = "content-type: Application/JSON; charset=utf-8\r\n";
+    post_bytes(&client, "/s/turns", valid, body.as_bytes()).wrote(201);
     let patch = r#"{"title":"T"}"#;
     let patched = client.raw(
         format!(
@@ -220,7 +221,7 @@ fn only_json_is_accepted() {
 }
 
 #[test]
-fn only_this_machine_gets_answers() {
+fn foreign_hosts_and_origins_are_refused() {
     let world = World::new();
     let server = world.serve();
     let client = server.client();
@@ -332,8 +333,8 @@ fn sizes_are_bounded() {
 
     let body = vec![b' '; (32 << 20) + 1];
     post_bytes(&client, &items, JSON, &body).fails(413, "payload_too_large");
-    let many = json!({ "role": "user", "channel": "plan", "parts": [] });
-    let body = json!({ "items": vec![many; 10_000] });
+    let item = json!({ "role": "user", "channel": "plan", "parts": [] });
+    let body = json!({ "items": vec![item; 10_000] });
     client.post(&items, &body).fails(422, "limit_exceeded");
     assert_eq!(client.see("/s")["last_seq"], 2);
     server.stop();
@@ -347,7 +348,7 @@ fn nesting_is_bounded() {
     let client = server.client();
     let turn = open_turn(&client);
     let nested = |levels: usize| format!("{}1{}", "[".repeat(levels), "]".repeat(levels));
-    // Parts are an array of objects, which are two levels.
+    // The array of parts and the object in it are the first two levels.
     let parts = |levels: usize| format!("[{{\"type\":\"x\",\"deep\":{}}}]", nested(levels - 2));
     let body = |levels: usize| {
         let (parts, metadata) = (parts(levels), nested(levels - 1));
@@ -375,7 +376,7 @@ fn nesting_is_bounded() {
 }
 
 #[test]
-fn a_problem_that_a_retry_does_not_solve_has_no_hint_and_no_retry_after() {
+fn an_error_that_a_retry_does_not_solve_has_no_hint_and_no_retry_after() {
     let world = World::new();
     let server = world.serve_with(&["--store", "memory:"]);
     let client = server.client();
@@ -410,7 +411,7 @@ fn a_fence_that_was_never_granted_is_refused() {
 }
 
 #[test]
-fn a_refusal_names_what_is_wrong() {
+fn a_refusal_names_the_invalid_member() {
     let world = World::new();
     let server = world.serve();
     let client = server.client();

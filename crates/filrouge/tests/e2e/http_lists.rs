@@ -1,4 +1,4 @@
-//! Lists with their cursors and filters, restored context, and verification over HTTP.
+//! Lists with cursors and filters, restored contexts, and verification over HTTP.
 
 use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -8,12 +8,14 @@ use serde_json::{Value, json};
 use crate::http::{Client, text_item};
 use crate::world::World;
 
-fn whole(client: &Client, session: &str, n: u64) -> Value {
+/// Records the complete turn number `n`.
+fn record_turn(client: &Client, session: &str, n: u64) -> Value {
     let body = json!({ "request_id": format!("r{n}"), "question_neutral": format!("q{n}"), "answer_neutral": format!("a{n}") });
     client.post(&format!("/{session}/turns"), &body).wrote(201)
 }
 
-fn texts(page: &Value, field: &str) -> Vec<String> {
+/// The values of a text field in all rows of a page.
+fn values(page: &Value, field: &str) -> Vec<String> {
     let rows = page["data"].as_array().unwrap();
     rows.iter()
         .map(|r| r[field].as_str().unwrap().to_owned())
@@ -26,7 +28,7 @@ fn items_are_paged() {
     let server = world.serve();
     let client = server.client();
     for n in 1..=60 {
-        whole(&client, "s", n);
+        record_turn(&client, "s", n);
     }
     assert_eq!(client.see("/s/items")["data"].as_array().unwrap().len(), 50);
     for limit in [1, 7, 60, 120, 500] {
@@ -66,7 +68,7 @@ fn turns_are_paged_from_either_end() {
     let server = world.serve();
     let client = server.client();
     for n in 1..=9 {
-        whole(&client, "s", n);
+        record_turn(&client, "s", n);
         if n % 3 == 0 {
             let body = json!({ "request_id": format!("open{n}"), "question_neutral": "?" });
             client.post("/s/turns", &body).wrote(201);
@@ -82,13 +84,13 @@ fn turns_are_paged_from_either_end() {
         assert_eq!(client.all("/s/turns?status=open", limit).len(), 3);
     }
     let newest = client.see("/s/turns?status=finalized&limit=4");
-    assert_eq!(texts(&newest, "request_id"), ["r6", "r7", "r8", "r9"]);
+    assert_eq!(values(&newest, "request_id"), ["r6", "r7", "r8", "r9"]);
     let before = format!(
         "/s/turns?status=finalized&limit=4&cursor={}",
         newest["next_cursor"].as_str().unwrap()
     );
     let before = client.see(&before);
-    assert_eq!(texts(&before, "request_id"), ["r2", "r3", "r4", "r5"]);
+    assert_eq!(values(&before, "request_id"), ["r2", "r3", "r4", "r5"]);
     assert_eq!(client.all("/s/turns?status=finalized", 4).len(), 9);
     let all = client.see("/s/turns?status=finalized&limit=9");
     assert_eq!(
@@ -98,7 +100,7 @@ fn turns_are_paged_from_either_end() {
     assert_eq!(client.see("/s/turns?status=failed")["data"], json!([]));
 
     let one = client.see("/s/turns?request_id=r4");
-    assert_eq!(texts(&one, "question_neutral"), ["q4"]);
+    assert_eq!(values(&one, "question_neutral"), ["q4"]);
     assert_eq!(
         client.see("/s/turns?request_id=r4&status=open")["data"],
         json!([])
@@ -124,7 +126,7 @@ fn sessions_are_filtered() {
         .wrote(201);
     }
     let newest = ada.see("?limit=3");
-    assert_eq!(texts(&newest, "session_id"), ["s11", "s10", "s9"]);
+    assert_eq!(values(&newest, "session_id"), ["s11", "s10", "s9"]);
     for limit in [1, 5, 12, 500] {
         assert_eq!(ada.all("", limit).len(), 12);
         assert_eq!(ada.all("?project_id=rare", limit).len(), 3);
@@ -145,8 +147,8 @@ fn paging_neither_skips_nor_repeats_while_others_write() {
     let server = world.serve();
     let client = server.client();
     for n in 1..=30 {
-        whole(&client, "s", n);
-        whole(&client, &format!("t{n}"), 1);
+        record_turn(&client, "s", n);
+        record_turn(&client, &format!("t{n}"), 1);
     }
     let stop = AtomicBool::new(false);
     std::thread::scope(|scope| {
@@ -156,8 +158,8 @@ fn paging_neither_skips_nor_repeats_while_others_write() {
                 if stop.load(Ordering::Relaxed) {
                     break;
                 }
-                whole(&writer, "s", n);
-                whole(&writer, &format!("t{n}"), 1);
+                record_turn(&writer, "s", n);
+                record_turn(&writer, &format!("t{n}"), 1);
             }
         });
         for _ in 0..5 {
@@ -202,7 +204,7 @@ fn a_context_reports_the_items_that_it_omits() {
     let world = World::new();
     let server = world.serve();
     let client = server.client();
-    whole(&client, "s", 1);
+    record_turn(&client, "s", 1);
     let open = json!({ "request_id": "open", "question_neutral": "?" });
     client.post("/s/turns", &open).wrote(201);
     for (request, path, body) in [
@@ -223,7 +225,7 @@ fn a_context_reports_the_items_that_it_omits() {
     client
         .post(&format!("/s/turns/{id}/finalize"), &json!({}))
         .wrote(200);
-    whole(&client, "s", 2);
+    record_turn(&client, "s", 2);
 
     let context = client.see("/s/context");
     let pair = |n: u64| (json!(format!("q{n}")), json!(format!("a{n}")));

@@ -12,6 +12,7 @@ fn start(client: &Client, session: &str, request: &str) -> String {
     format!("/{session}/turns/{}", turn["turn_id"].as_str().unwrap())
 }
 
+/// The channels of a session's items, in order.
 fn channels(client: &Client, session: &str) -> Vec<String> {
     let items = client.all(&format!("/{session}/items"), 500);
     let channel = |i: &Value| i["channel"].as_str().unwrap().to_owned();
@@ -22,33 +23,33 @@ fn channels(client: &Client, session: &str) -> Vec<String> {
 fn sessions_are_created_once() {
     let world = World::new();
     let server = world.serve();
-    let (anyone, ada) = (server.client(), server.client().of("ada"));
+    let (anonymous, ada) = (server.client(), server.client().of("ada"));
     let body =
         json!({ "session_id": "s", "title": "T", "project_id": "p", "metadata": { "k": 1 } });
-    let made = ada.post("", &body).wrote(201);
-    assert_eq!(made["identity_id"], "ada");
-    assert_eq!(made["title"], "T");
-    assert_eq!(made["status"], "active");
-    assert_eq!(made["tenant_id"], "default");
+    let created = ada.post("", &body).wrote(201);
+    assert_eq!(created["identity_id"], "ada");
+    assert_eq!(created["title"], "T");
+    assert_eq!(created["status"], "active");
+    assert_eq!(created["tenant_id"], "default");
     assert_eq!(
-        (&made["last_seq"], &made["turn_count"]),
+        (&created["last_seq"], &created["turn_count"]),
         (&json!(0), &json!(0))
     );
-    assert_eq!(made["metadata"], json!({ "k": 1 }));
-    assert_eq!(ada.post("", &body).wrote(200), made);
-    assert_eq!(ada.see("/s"), made);
-    for other in [&anyone, &anyone.of("bob")] {
+    assert_eq!(created["metadata"], json!({ "k": 1 }));
+    assert_eq!(ada.post("", &body).wrote(200), created);
+    assert_eq!(ada.see("/s"), created);
+    for other in [&anonymous, &anonymous.of("bob")] {
         let problem = other.post("", &body).fails(409, "session_conflict");
         assert!(problem["hint"].is_string());
         let turn = json!({ "request_id": "r", "question_neutral": "?" });
         other.post("/s/turns", &turn).fails(409, "session_conflict");
     }
-    let unnamed = anyone.post("", &json!({})).wrote(201);
-    let again = anyone.post("", &json!({})).wrote(201);
+    let unnamed = anonymous.post("", &json!({})).wrote(201);
+    let again = anonymous.post("", &json!({})).wrote(201);
     assert_ne!(unnamed["session_id"], again["session_id"]);
-    anyone.see(&format!("/{}", unnamed["session_id"].as_str().unwrap()));
+    anonymous.see(&format!("/{}", unnamed["session_id"].as_str().unwrap()));
     let empty = "POST /api/v1/sessions HTTP/1.1\r\nhost: localhost\r\ncontent-length: 0\r\nconnection: close\r\n\r\n";
-    anyone.raw(empty.as_bytes()).wrote(201);
+    anonymous.raw(empty.as_bytes()).wrote(201);
     server.stop();
     world.verify();
 }
@@ -98,15 +99,20 @@ fn items_are_appended_once() {
     let path = format!("{turn}/items");
     let (a, b) = (
         text_item("a", "assistant", "thought", "hm"),
-        text_item("b", "tool", "weather/sunny", "unknown channels pass"),
+        text_item(
+            "b",
+            "tool",
+            "weather/sunny",
+            "unknown channels are accepted",
+        ),
     );
     let both = json!({ "items": [a, b], "expected_seq": 1 });
-    let at = json!({ "first_seq": 2, "last_seq": 3 });
-    assert_eq!(client.post(&path, &both).wrote(201), at);
+    let seqs = json!({ "first_seq": 2, "last_seq": 3 });
+    assert_eq!(client.post(&path, &both).wrote(201), seqs);
     assert_eq!(
         client.post(&path, &both).wrote(200),
-        at,
-        "replay is before expected_seq"
+        seqs,
+        "a replay is answered before expected_seq is checked"
     );
     assert_eq!(
         client.post(&path, &json!({ "items": [b] })).wrote(200),
@@ -133,9 +139,9 @@ fn items_are_appended_once() {
     client
         .post(&path, &json!({ "items": [] }))
         .fails(422, "invalid");
-    let elsewhere = start(&client, "s", "r2");
+    let other_turn = start(&client, "s", "r2");
     client
-        .post(&format!("{elsewhere}/items"), &json!({ "items": [a] }))
+        .post(&format!("{other_turn}/items"), &json!({ "items": [a] }))
         .fails(409, "idempotency_mismatch");
     assert_eq!(client.see("/s")["last_seq"], 4);
     assert_eq!(
@@ -204,7 +210,7 @@ fn the_first_finalize_wins() {
 }
 
 #[test]
-fn a_final_item_is_promoted() {
+fn a_final_item_becomes_the_answer() {
     let world = World::new();
     let server = world.serve();
     let client = server.client();
@@ -219,10 +225,10 @@ fn a_final_item_is_promoted() {
     client
         .post(&finalize, &json!({ "answer_neutral": "Other." }))
         .fails(409, "idempotency_mismatch");
-    let nothing = format!(
+    let empty = format!(
         "POST /api/v1/sessions{finalize} HTTP/1.1\r\nhost: localhost\r\ncontent-length: 0\r\nconnection: close\r\n\r\n"
     );
-    let done = client.raw(nothing.as_bytes()).wrote(200);
+    let done = client.raw(empty.as_bytes()).wrote(200);
     assert_eq!(done["answer_neutral"], "Because.");
     assert_eq!(
         client.post(&finalize, &json!({})).wrote(200)["replayed"],

@@ -6,17 +6,19 @@ use crate::caller::{Caller, key};
 use crate::http::{Client, Reply};
 use crate::world::World;
 
-fn turn(client: &Client, session: &str, request: &str) -> Value {
+/// Records a complete turn.
+fn record_turn(client: &Client, session: &str, request: &str) -> Value {
     let body = json!({ "request_id": request, "question_neutral": "?", "answer_neutral": "!" });
     client.post(&format!("/{session}/turns"), &body).wrote(201)
 }
 
 /// Requests `/api/v1/turns` with a query.
-fn ask(caller: &Caller, query: &str) -> Reply {
+fn get_turns(caller: &Caller, query: &str) -> Reply {
     caller.send("GET", &format!("/api/v1/turns?{query}"), None)
 }
 
-fn named(page: &Value) -> Vec<String> {
+/// Session and request id of each turn of a page.
+fn names(page: &Value) -> Vec<String> {
     let name = |t: &Value| {
         format!(
             "{}/{}",
@@ -27,13 +29,13 @@ fn named(page: &Value) -> Vec<String> {
     page["data"].as_array().unwrap().iter().map(name).collect()
 }
 
-/// Reads all pages; `between` runs between two pages.
-fn all(caller: &Caller, query: &str, mut between: impl FnMut(usize)) -> Vec<String> {
+/// Reads all pages; `between` runs after each page except the last.
+fn all_turns(caller: &Caller, query: &str, mut between: impl FnMut(usize)) -> Vec<String> {
     let (mut turns, mut cursor) = (Vec::new(), String::new());
     for n in 0.. {
         assert!(n < 1000, "the pages do not end");
-        let page = ask(caller, &format!("{query}{cursor}")).is(200);
-        turns.extend(named(&page));
+        let page = get_turns(caller, &format!("{query}{cursor}")).is(200);
+        turns.extend(names(&page));
         match page["next_cursor"].as_str() {
             Some(next) => cursor = format!("&cursor={next}"),
             None => break,
@@ -63,43 +65,43 @@ fn turns_are_paged_newest_first() {
         ("s3", "b"),
         ("s1", "c"),
     ] {
-        turn(&client, session, request);
+        record_turn(&client, session, request);
     }
     let open = json!({ "request_id": "open", "question_neutral": "?" });
     client.post("/s1/turns", &open).wrote(201);
-    let whole = ["s3/b", "s3/a", "s1/open", "s1/c", "s1/b", "s1/a"];
+    let expected = ["s3/b", "s3/a", "s1/open", "s1/c", "s1/b", "s1/a"];
     for limit in [1, 2, 3, 5, 6, 7, 500] {
         assert_eq!(
-            all(&ada, &format!("identity_id=ada&limit={limit}"), |_| {}),
-            whole,
+            all_turns(&ada, &format!("identity_id=ada&limit={limit}"), |_| {}),
+            expected,
             "{limit}"
         );
     }
     assert_eq!(
-        all(&ada, "identity_id=ada&status=open&limit=1", |_| {}),
+        all_turns(&ada, "identity_id=ada&status=open&limit=1", |_| {}),
         ["s1/open"]
     );
-    let page = ask(&ada, "identity_id=ada&limit=1").is(200);
+    let page = get_turns(&ada, "identity_id=ada&limit=1").is(200);
     assert_eq!(
         page["data"][0],
         client.see("/s3/turns")["data"][1],
-        "the turn equals that of the session's list"
+        "the turn differs from that in the session's list"
     );
 
     // Replaced and redacted turns are left out.
-    let b = client.see("/s1/turns?request_id=b")["data"][0]["turn_id"].clone();
-    let path = format!("/s1/turns/{}", b.as_str().unwrap());
+    let replaced = client.see("/s1/turns?request_id=b")["data"][0]["turn_id"].clone();
+    let path = format!("/s1/turns/{}", replaced.as_str().unwrap());
     let better = json!({ "request_id": "b2", "question_neutral": "?", "answer_neutral": "!" });
     client.post(&format!("{path}/replace"), &better).wrote(201);
-    let c = client.see("/s1/turns?request_id=c")["data"][0]["turn_id"].clone();
-    let path = format!("/s1/turns/{}", c.as_str().unwrap());
+    let redacted = client.see("/s1/turns?request_id=c")["data"][0]["turn_id"].clone();
+    let path = format!("/s1/turns/{}", redacted.as_str().unwrap());
     client
         .post(&format!("{path}/redact"), &json!({ "reason": "x" }))
         .wrote(200);
     for limit in [1, 2, 50] {
-        let left = all(&ada, &format!("identity_id=ada&limit={limit}"), |_| {});
+        let turns = all_turns(&ada, &format!("identity_id=ada&limit={limit}"), |_| {});
         assert_eq!(
-            left,
+            turns,
             ["s3/b", "s3/a", "s1/open", "s1/b2", "s1/a"],
             "{limit}"
         );
@@ -109,7 +111,7 @@ fn turns_are_paged_newest_first() {
 }
 
 #[test]
-fn nothing_is_skipped_or_repeated_while_others_write() {
+fn pages_neither_skip_nor_repeat_turns_while_others_write() {
     let world = World::new();
     let server = world.serve();
     let (client, ada) = (
@@ -119,16 +121,16 @@ fn nothing_is_skipped_or_repeated_while_others_write() {
     let mut before = Vec::new();
     for session in 0..6 {
         for request in 0..7 {
-            turn(&client, &format!("s{session}"), &format!("r{request}"));
+            record_turn(&client, &format!("s{session}"), &format!("r{request}"));
             before.push(format!("s{session}/r{request}"));
         }
     }
-    let seen = all(&ada, "identity_id=ada&limit=4", |n| {
-        // New turns in sessions seen and unseen, new sessions, replaced turns, and an erased session.
+    let seen = all_turns(&ada, "identity_id=ada&limit=4", |n| {
+        // New turns in sessions of earlier and later pages, new sessions, a replaced turn, and an erased session.
         for session in [0, 3, 5] {
-            turn(&client, &format!("s{session}"), &format!("late{n}"));
+            record_turn(&client, &format!("s{session}"), &format!("late{n}"));
         }
-        turn(&client, &format!("new{n}"), "r");
+        record_turn(&client, &format!("new{n}"), "r");
         let old = client.see("/s1/turns?request_id=r3")["data"][0].clone();
         if n == 1 {
             let path = format!("/s1/turns/{}/replace", old["turn_id"].as_str().unwrap());
@@ -140,10 +142,10 @@ fn nothing_is_skipped_or_repeated_while_others_write() {
             client.delete("/s2").is(200);
         }
     });
-    let mut once = seen.clone();
-    once.sort();
-    once.dedup();
-    assert_eq!(once.len(), seen.len(), "no turn is repeated: {seen:?}");
+    let mut distinct = seen.clone();
+    distinct.sort();
+    distinct.dedup();
+    assert_eq!(distinct.len(), seen.len(), "a turn is repeated: {seen:?}");
     for turn in before
         .iter()
         .filter(|t| !t.starts_with("s2/") && *t != "s1/r3")
@@ -155,8 +157,8 @@ fn nothing_is_skipped_or_repeated_while_others_write() {
     world.verify();
 }
 
-/// The parts of an answer that may not differ between callers.
-fn shape(reply: &Reply) -> (u16, Vec<String>, String) {
+/// The parts of an answer that must be equal, whether the identity exists or not.
+fn comparable(reply: &Reply) -> (u16, Vec<String>, String) {
     let names = reply.headers.iter().map(|(n, _)| n.clone()).collect();
     (reply.status, names, reply.text.clone())
 }
@@ -184,15 +186,15 @@ fn a_foreign_identity_looks_absent() {
         &admin.of("bob"),
         &service.of("Ada"),
     ] {
-        let foreign = ask(stranger, "identity_id=ada");
-        let never = ask(stranger, "identity_id=never-was");
-        assert_eq!(shape(&foreign), shape(&never));
+        let foreign = get_turns(stranger, "identity_id=ada");
+        let unknown = get_turns(stranger, "identity_id=unknown");
+        assert_eq!(comparable(&foreign), comparable(&unknown));
         assert_eq!(foreign.is(200), json!({ "data": [], "next_cursor": null }));
     }
     // A cursor of another caller reveals nothing.
     let cursor = 1_u64 << 32 | 2;
     assert_eq!(
-        ask(&user, &format!("identity_id=ada&cursor={cursor}")).is(200)["data"],
+        get_turns(&user, &format!("identity_id=ada&cursor={cursor}")).is(200)["data"],
         json!([])
     );
     for (caller, own) in [
@@ -201,19 +203,25 @@ fn a_foreign_identity_looks_absent() {
         (&service.of("bob"), "bob"),
     ] {
         assert_eq!(
-            named(&ask(caller, &format!("identity_id={own}")).is(200)),
+            names(&get_turns(caller, &format!("identity_id={own}")).is(200)),
             [format!("{own}s/r")]
         );
     }
-    for whole in [&service, &auditor, &admin] {
-        assert_eq!(named(&ask(whole, "identity_id=ada").is(200)), ["adas/r"]);
-        assert_eq!(named(&ask(whole, "identity_id=bob").is(200)), ["bobs/r"]);
+    for tenant_wide in [&service, &auditor, &admin] {
         assert_eq!(
-            named(&ask(whole, "identity_id=never-was").is(200)),
+            names(&get_turns(tenant_wide, "identity_id=ada").is(200)),
+            ["adas/r"]
+        );
+        assert_eq!(
+            names(&get_turns(tenant_wide, "identity_id=bob").is(200)),
+            ["bobs/r"]
+        );
+        assert_eq!(
+            names(&get_turns(tenant_wide, "identity_id=unknown").is(200)),
             Vec::<String>::new()
         );
     }
-    ask(&Caller::anonymous(&server), "identity_id=ada").fails(401, "unauthenticated");
+    get_turns(&Caller::anonymous(&server), "identity_id=ada").fails(401, "unauthenticated");
     server.stop();
 }
 
@@ -225,15 +233,18 @@ fn the_work_for_a_page_is_limited_for_any_cursor() {
         server.client().of("ada"),
         Caller::anonymous(&server).of("ada"),
     );
-    turn(&client, "first", "r");
+    record_turn(&client, "first", "r");
     for n in 0..450 {
         client
             .post("", &json!({ "session_id": format!("empty-{n}") }))
             .wrote(201);
     }
     let mut pages = 0;
-    assert_eq!(all(&ada, "identity_id=ada", |_| pages += 1), ["first/r"]);
-    assert_eq!(pages, 2, "two empty pages precede the one with the turn");
+    assert_eq!(
+        all_turns(&ada, "identity_id=ada", |_| pages += 1),
+        ["first/r"]
+    );
+    assert_eq!(pages, 2, "two empty pages precede the page with the turn");
     for cursor in [
         0,
         1,
@@ -248,8 +259,8 @@ fn the_work_for_a_page_is_limited_for_any_cursor() {
         999_999_999_999_999_999,
         9_999_999_999_999_999_999,
     ] {
-        let page = ask(&ada, &format!("identity_id=ada&cursor={cursor}")).is(200);
-        let found = named(&page);
+        let page = get_turns(&ada, &format!("identity_id=ada&cursor={cursor}")).is(200);
+        let found = names(&page);
         assert!(found.is_empty() || found == ["first/r"], "{cursor}: {page}");
     }
     for (wrong, code) in [
@@ -263,7 +274,7 @@ fn the_work_for_a_page_is_limited_for_any_cursor() {
         ("identity_id=ada&status=done", "invalid"),
         ("identity_id=ada&session_id=s", "invalid"),
     ] {
-        ask(&ada, wrong).fails(422, code);
+        get_turns(&ada, wrong).fails(422, code);
     }
     server.stop();
 }

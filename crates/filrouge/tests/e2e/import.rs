@@ -1,4 +1,4 @@
-//! Imports of OpenCode's histories: complete, repeated, and killed midway.
+//! Imports of OpenCode's histories: first, repeated, and killed midway.
 
 use std::process::Stdio;
 use std::time::{Duration, Instant};
@@ -7,22 +7,24 @@ use serde_json::Value;
 
 use crate::world::{World, fixture};
 
-/// Every session of the store as exported, without the times of the import and values derived from them.
+/// The exports of all sessions in the store, without values that differ between imports.
 pub(crate) fn journal(world: &World) -> Vec<Value> {
     let list = world.json(&["sessions", "list", "--limit", "500"]);
     let mut exports: Vec<Value> = Vec::new();
     for session in list["data"].as_array().unwrap() {
         let id = session["session_id"].as_str().unwrap();
         let mut export: Value = serde_json::from_str(&world.ok(&["export", id])).unwrap();
-        without_times(&mut export);
+        normalize(&mut export);
         exports.push(export);
     }
     exports.sort_by_key(|e| e["session"]["session_id"].as_str().unwrap().to_owned());
     exports
 }
 
-fn without_times(value: &mut Value) {
-    let erase = |record: &mut Value| {
+/// Removes from an export what differs between imports: times, salts, and what is computed from them.
+fn normalize(value: &mut Value) {
+    // Only whether a time is set can be compared.
+    let normalize_times = |record: &mut Value| {
         for field in ["created_at", "updated_at", "finalized_at"] {
             if let Some(time) = record.get_mut(field) {
                 *time = Value::from(time.is_null());
@@ -43,19 +45,20 @@ fn without_times(value: &mut Value) {
             }
         }
     }
-    erase(&mut value["session"]);
+    normalize_times(&mut value["session"]);
     value["turns"]
         .as_array_mut()
         .unwrap()
         .iter_mut()
-        .for_each(erase);
+        .for_each(normalize_times);
     value["items"]
         .as_array_mut()
         .unwrap()
         .iter_mut()
-        .for_each(erase);
+        .for_each(normalize_times);
 }
 
+/// Imports a folder of OpenCode; returns the summary.
 pub(crate) fn import(world: &World, folder: &std::path::Path) -> Value {
     world.json(&["import", "opencode", folder.to_str().unwrap()])
 }
@@ -110,18 +113,21 @@ fn genuine_histories_are_imported() {
         sum("turns"),
         count(&json, "turns_added") + count(&legacy, "turns_added")
     );
-    let of = |id: &str| {
+    let session = |id: &str| {
         journal
             .iter()
             .find(|e| e["session"]["session_id"].as_str().unwrap().starts_with(id))
             .unwrap()
     };
     assert_eq!(
-        of("ses_41fc9d944ffe")["items"].as_array().unwrap().len(),
+        session("ses_41fc9d944ffe")["items"]
+            .as_array()
+            .unwrap()
+            .len(),
         0,
-        "opened and never used"
+        "a session that was opened and never used"
     );
-    let parent = of("ses_44e90f601ffe");
+    let parent = session("ses_44e90f601ffe");
     assert!(
         parent["session"]["title"]
             .as_str()
@@ -129,12 +135,12 @@ fn genuine_histories_are_imported() {
             .contains("rate limiter")
     );
     assert_eq!(
-        of("ses_44e90f368ffe")["session"]["parent_session_id"],
+        session("ses_44e90f368ffe")["session"]["parent_session_id"],
         parent["session"]["session_id"]
     );
-    assert_eq!(of("ses_3e791c788ffe")["turns"][1]["status"], "failed");
+    assert_eq!(session("ses_3e791c788ffe")["turns"][1]["status"], "failed");
     assert_eq!(
-        of("ses_3e791c821ffe")["turns"]
+        session("ses_3e791c821ffe")["turns"]
             .as_array()
             .unwrap()
             .last()
@@ -142,14 +148,14 @@ fn genuine_histories_are_imported() {
         "interrupted"
     );
     assert!(
-        of("ses_3a355860affe")["session"]["title"]
+        session("ses_3a355860affe")["session"]["title"]
             .as_str()
             .unwrap()
             .contains("relue")
     );
-    let dated = journal.iter().flat_map(|e| e["items"].as_array().unwrap());
+    let items = journal.iter().flat_map(|e| e["items"].as_array().unwrap());
     assert!(
-        dated
+        items
             .clone()
             .all(|i| i["occurred_at"].is_string() && i["item_id"].is_string())
     );
@@ -158,9 +164,9 @@ fn genuine_histories_are_imported() {
 /// The message without `time.completed`; only finished messages are imported.
 const UNFINISHED: &str = "msg_c186e388f001xGkbI1IaTNUgX8";
 
-/// Checks that the ledger contains every text of the source's user and assistant messages.
+/// Checks the texts of user and assistant messages, including reasoning.
 #[test]
-fn every_text_is_in_the_ledger() {
+fn every_text_of_the_source_is_in_the_ledger() {
     fn collect(folder: &std::path::Path, texts: &mut Vec<String>) {
         for entry in std::fs::read_dir(folder).unwrap() {
             let path = entry.unwrap().path();
@@ -184,12 +190,12 @@ fn every_text_is_in_the_ledger() {
             }
         }
     }
-    for (name, least) in [("opencode-json", 40), ("opencode-json-legacy", 4)] {
+    for (name, minimum) in [("opencode-json", 40), ("opencode-json-legacy", 4)] {
         let world = World::new();
         import(&world, &fixture(name));
         let mut texts = Vec::new();
         collect(&fixture(name), &mut texts);
-        assert!(texts.len() >= least, "{name}: {}", texts.len());
+        assert!(texts.len() >= minimum, "{name}: {}", texts.len());
         let items: Vec<Value> = journal(&world)
             .into_iter()
             .map(|e| e["items"].clone())
@@ -214,8 +220,8 @@ fn a_second_import_changes_nothing() {
         let before = journal(&world);
         let position = world.json(&["anchor", "show"])["newest_commit"].clone();
         let second = import(&world, &fixture(name));
-        for none in ["sessions_added", "turns_added", "turns_replaced", "items"] {
-            assert_eq!(count(&second, none), 0, "{name}: {none}: {second}");
+        for counter in ["sessions_added", "turns_added", "turns_replaced", "items"] {
+            assert_eq!(count(&second, counter), 0, "{name}: {counter}: {second}");
         }
         assert_eq!(second["turns_known"], first["turns_added"]);
         assert_eq!(second["skipped"], first["skipped"]);
@@ -223,7 +229,7 @@ fn a_second_import_changes_nothing() {
         assert_eq!(
             world.json(&["anchor", "show"])["newest_commit"],
             position,
-            "{name}: no commit was added"
+            "{name}: the second import added a commit"
         );
         world.verify();
         let folder = fixture(name);
@@ -236,17 +242,17 @@ fn a_second_import_changes_nothing() {
 }
 
 #[test]
-fn a_killed_import_is_finished_by_the_next() {
+fn a_killed_import_is_finished_by_the_next_run() {
     let undisturbed = World::new();
     let folder = fixture("opencode-json");
     let begin = Instant::now();
     import(&undisturbed, &folder);
-    let whole = begin.elapsed();
+    let duration = begin.elapsed();
     let expected = journal(&undisturbed);
-    let mut in_the_middle = 0;
+    let mut killed_midway = 0;
     for part in 1..=12 {
         let world = World::new();
-        // Up to three kills in a row, each a little later than the last.
+        // Up to three consecutive kills, each a little later than the one before.
         for kill in 0..=(part % 3) {
             let arguments = ["import", "opencode", folder.to_str().unwrap()];
             let mut child = world
@@ -256,12 +262,12 @@ fn a_killed_import_is_finished_by_the_next() {
                 .spawn()
                 .unwrap();
             std::thread::sleep(
-                whole.mul_f64(f64::from(part + kill) / 14.0) + Duration::from_millis(1),
+                duration.mul_f64(f64::from(part + kill) / 14.0) + Duration::from_millis(1),
             );
             child.kill().unwrap();
             let killed = child.wait().unwrap().code().is_none();
             let begun = !world.is_empty();
-            in_the_middle += u32::from(killed && begun);
+            killed_midway += u32::from(killed && begun);
             if world.keyring().exists() && begun {
                 world.verify();
             }
@@ -269,31 +275,31 @@ fn a_killed_import_is_finished_by_the_next() {
         import(&world, &folder);
         assert_eq!(
             journal(&world),
-            expected_in(&world, &expected),
+            with_turn_ids_of(&world, &expected),
             "killed after {part}/14"
         );
         world.verify();
     }
     assert!(
-        in_the_middle > 3,
-        "only {in_the_middle} kills met an import under way"
+        killed_midway > 3,
+        "only {killed_midway} kills hit a running import"
     );
 }
 
-/// The journal of an undisturbed import. Turn ids depend on each world's key, so they are replaced by request id.
-fn expected_in(world: &World, expected: &[Value]) -> Vec<Value> {
+/// Replaces turn ids, which depend on a world's key, by those that the same requests have in `world`.
+fn with_turn_ids_of(world: &World, expected: &[Value]) -> Vec<Value> {
     let mut text = serde_json::to_string(expected).unwrap();
-    for (mine, theirs) in journal(world).iter().zip(expected) {
-        for (mine, theirs) in mine["turns"]
+    for (own, other) in journal(world).iter().zip(expected) {
+        for (own, other) in own["turns"]
             .as_array()
             .unwrap()
             .iter()
-            .zip(theirs["turns"].as_array().unwrap())
+            .zip(other["turns"].as_array().unwrap())
         {
-            assert_eq!(mine["request_id"], theirs["request_id"]);
+            assert_eq!(own["request_id"], other["request_id"]);
             text = text.replace(
-                theirs["turn_id"].as_str().unwrap(),
-                mine["turn_id"].as_str().unwrap(),
+                other["turn_id"].as_str().unwrap(),
+                own["turn_id"].as_str().unwrap(),
             );
         }
     }

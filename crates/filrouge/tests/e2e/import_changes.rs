@@ -1,4 +1,4 @@
-//! Histories that continue after their import, and unreadable files.
+//! Histories that change after their import, and files that cannot be read.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -8,6 +8,7 @@ use serde_json::{Value, json};
 use crate::import::{import, journal};
 use crate::world::{World, copy_tree, fixture};
 
+/// Finds the file or folder whose name starts with `name`.
 fn find(folder: &Path, name: &str) -> PathBuf {
     let mut folders = vec![folder.to_owned()];
     while let Some(folder) = folders.pop() {
@@ -29,26 +30,28 @@ fn find(folder: &Path, name: &str) -> PathBuf {
     panic!("{name} does not exist");
 }
 
+/// Changes a JSON file.
 fn edit(path: &Path, change: impl FnOnce(&mut Value)) {
     let mut value: Value = serde_json::from_slice(&fs::read(path).unwrap()).unwrap();
     change(&mut value);
     fs::write(path, value.to_string()).unwrap();
 }
 
+/// The turns of the session whose id starts with `session`.
 fn turns<'a>(journal: &'a [Value], session: &str) -> &'a [Value] {
-    let id = |e: &Value| {
+    let has_id = |e: &Value| {
         e["session"]["session_id"]
             .as_str()
             .unwrap()
             .starts_with(session)
     };
-    journal.iter().find(|e| id(e)).unwrap()["turns"]
+    journal.iter().find(|e| has_id(e)).unwrap()["turns"]
         .as_array()
         .unwrap()
 }
 
-/// The message without `time.completed`.
-fn incomplete(folder: &Path) -> PathBuf {
+/// The path of the only message without `time.completed`.
+fn incomplete_message(folder: &Path) -> PathBuf {
     let messages = find(&folder.join("storage/message"), "ses_3e791c821ffe");
     let mut found = fs::read_dir(messages)
         .unwrap()
@@ -72,7 +75,7 @@ fn an_answer_finished_later_replaces_its_turn() {
     let old = turns(&before, "ses_3e791c821ffe");
     assert_eq!(old.last().unwrap()["status"], "interrupted");
 
-    edit(&incomplete(&folder), |message| {
+    edit(&incomplete_message(&folder), |message| {
         let created = message["time"]["created"].as_u64().unwrap();
         message["time"]["completed"] = json!(created + 1000);
         message["finish"] = json!("stop");
@@ -104,7 +107,7 @@ fn an_answer_finished_later_replaces_its_turn() {
     );
     assert_eq!(journal(&world), after);
 
-    // Every state that differs from the newest one becomes a new version, even one that existed before.
+    // Each change of the source becomes a new version, even a change back to an earlier state.
     let texts = [
         "a first correction",
         "a second correction",
@@ -126,7 +129,7 @@ fn an_answer_finished_later_replaces_its_turn() {
 }
 
 #[test]
-fn a_correction_is_kept_until_the_source_changes() {
+fn a_replacement_in_the_ledger_is_kept_until_the_source_changes() {
     let world = World::new();
     let folder = world.path("history");
     copy_tree(&fixture("opencode-json"), &folder);
@@ -139,7 +142,7 @@ fn a_correction_is_kept_until_the_source_changes() {
         "/{session}/turns/{}/replace",
         old["turn_id"].as_str().unwrap()
     );
-    let body = json!({ "request_id": "by hand", "question_neutral": "?", "answer_neutral": "!" });
+    let body = json!({ "request_id": "manual", "question_neutral": "?", "answer_neutral": "!" });
     server.client().post(&path, &body).wrote(201);
     server.stop();
     let summary = import(&world, &folder);
@@ -164,28 +167,28 @@ fn a_correction_is_kept_until_the_source_changes() {
 }
 
 #[test]
-fn content_that_the_ledger_refuses_is_skipped_alone() {
+fn only_content_that_the_ledger_refuses_is_skipped() {
     let world = World::new();
     let folder = world.path("history");
     copy_tree(&fixture("opencode-json"), &folder);
     edit(&part_of(&folder, "ses_3e791c799ffe", "text"), |part| {
         part["text"] = json!("x".repeat(17 << 20));
     });
-    let long = find(&folder.join("storage/session"), "ses_3a3558451ffe");
-    edit(&long, |session| {
+    let long_title = find(&folder.join("storage/session"), "ses_3a3558451ffe");
+    edit(&long_title, |session| {
         session["title"] = json!("t".repeat(5000));
     });
     let summary = import(&world, &folder);
     assert_eq!(summary["sessions_added"], 13, "{summary}");
     let refused = summary["refused"].as_array().unwrap();
     assert_eq!(refused.len(), 2, "{summary}");
-    for one in refused {
-        assert_eq!(one["code"], "limit_exceeded");
-        let of_session = one["session_id"]
+    for refusal in refused {
+        assert_eq!(refusal["code"], "limit_exceeded");
+        let is_session = refusal["session_id"]
             .as_str()
             .unwrap()
             .starts_with("ses_3a3558451ffe");
-        assert_eq!(one["request_id"].is_null(), of_session);
+        assert_eq!(refusal["request_id"].is_null(), is_session);
     }
     world.verify();
     let text = world.ok(&["import", "opencode", folder.to_str().unwrap()]);
@@ -195,12 +198,12 @@ fn content_that_the_ledger_refuses_is_skipped_alone() {
     );
 }
 
-/// A tool's part of the incomplete message.
+/// The path of a tool's part of the incomplete message.
 fn incomplete_part(folder: &Path) -> PathBuf {
     part_of(folder, "ses_3e791c821ffe", "tool")
 }
 
-/// The first part of this type in a session.
+/// The path of the first part of this type in a session.
 fn part_of(folder: &Path, session: &str, kind: &str) -> PathBuf {
     let messages = fs::read_dir(folder.join("storage/part")).unwrap();
     let mut parts: Vec<PathBuf> = messages
@@ -218,18 +221,18 @@ fn part_of(folder: &Path, session: &str, kind: &str) -> PathBuf {
 }
 
 #[test]
-fn a_session_that_continues_gets_its_new_turns() {
+fn new_turns_of_an_imported_session_are_added() {
     let world = World::new();
     let folder = world.path("history");
     copy_tree(&fixture("opencode-json"), &folder);
-    let removed = find(&folder.join("storage/session"), "ses_3e791c788ffe");
+    let session = find(&folder.join("storage/session"), "ses_3e791c788ffe");
     let messages = find(&folder.join("storage/message"), "ses_3e791c788ffe");
-    let mut newest: Vec<_> = fs::read_dir(&messages)
+    let mut paths: Vec<_> = fs::read_dir(&messages)
         .unwrap()
         .map(|e| e.unwrap().path())
         .collect();
-    newest.sort();
-    let later = newest.split_off(2);
+    paths.sort();
+    let later = paths.split_off(2);
     assert!(!later.is_empty());
     let aside = world.path("aside");
     fs::create_dir(&aside).unwrap();
@@ -241,7 +244,7 @@ fn a_session_that_continues_gets_its_new_turns() {
     for path in &later {
         fs::rename(aside.join(path.file_name().unwrap()), path).unwrap();
     }
-    edit(&removed, |session| {
+    edit(&session, |session| {
         session["title"] = json!("Renamed since");
     });
     let summary = import(&world, &folder);
@@ -258,7 +261,7 @@ fn a_session_that_continues_gets_its_new_turns() {
 }
 
 #[test]
-fn unreadable_files_are_named_and_skipped_alone() {
+fn only_unreadable_files_are_skipped_and_each_is_reported() {
     let world = World::new();
     let folder = world.path("history");
     copy_tree(&fixture("opencode-json"), &folder);
@@ -279,7 +282,8 @@ fn unreadable_files_are_named_and_skipped_alone() {
     let skipped = summary["skipped"].as_array().unwrap();
     for (path, reason) in [(&session, "torn"), (&message, "empty"), (&part, "not_utf8")] {
         let found = skipped.iter().find(|s| s["path"] == path.to_str().unwrap());
-        let found = found.unwrap_or_else(|| panic!("{} is not named: {summary}", path.display()));
+        let found =
+            found.unwrap_or_else(|| panic!("{} is not reported: {summary}", path.display()));
         assert_eq!(found["reason"], reason);
         assert!(found["detail"].is_string());
     }
@@ -312,14 +316,15 @@ fn unreadable_files_are_named_and_skipped_alone() {
         &part,
     )
     .unwrap();
-    let healed = import(&world, &folder);
-    assert_eq!(healed["sessions_added"], 1, "{healed}");
+    let repaired = import(&world, &folder);
+    assert_eq!(repaired["sessions_added"], 1, "{repaired}");
     world.verify();
     let undisturbed = World::new();
     import(&undisturbed, &folder);
+    // The newest question and answer of every turn.
     let texts = |world: &World| -> Vec<(Value, Value)> {
-        let newest = journal(world);
-        let all = newest.iter().flat_map(|e| e["turns"].as_array().unwrap());
+        let sessions = journal(world);
+        let all = sessions.iter().flat_map(|e| e["turns"].as_array().unwrap());
         let mut texts: Vec<_> = all
             .filter(|t| t["replaced_by_turn_id"].is_null())
             .map(|t| (t["question_neutral"].clone(), t["answer_neutral"].clone()))
@@ -330,6 +335,6 @@ fn unreadable_files_are_named_and_skipped_alone() {
     assert_eq!(
         texts(&world),
         texts(&undisturbed),
-        "once readable, the newest versions are imported"
+        "the newest versions differ from an import without damage"
     );
 }

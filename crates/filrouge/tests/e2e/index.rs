@@ -1,4 +1,4 @@
-//! Indexes of histories on the command line: created, used, updated, and never required.
+//! Indexes of histories on the command line: created, used and updated, but never required.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -20,6 +20,7 @@ fn indexed() -> World {
     world
 }
 
+/// The files in the folder of indexes, sorted.
 fn files(world: &World) -> Vec<PathBuf> {
     let Ok(children) = fs::read_dir(world.path("indexes")) else {
         return Vec::new();
@@ -40,8 +41,8 @@ fn count(row: &Value, name: &str) -> u64 {
         .unwrap_or_else(|| panic!("{name}: {row}"))
 }
 
-/// The path of a part with a text in the first session of the folder, for rewriting.
-fn part_of(world: &World) -> PathBuf {
+/// The path of the first text part of the session [`PLAN`].
+fn text_part(world: &World) -> PathBuf {
     let parts = world.path("data/opencode/storage/part");
     let mut all = Vec::new();
     for message in fs::read_dir(parts).unwrap() {
@@ -68,15 +69,16 @@ fn indexes_are_created_used_and_updated() {
             .iter()
             .all(|row| row["documents"].is_null() && count(row, "fresh") == 0)
     );
-    assert!(files(&world).is_empty(), "a listing creates no index");
+    assert!(files(&world).is_empty(), "`index status` created an index");
     let scanned = json(&world, &["search", "lenses"]);
     let done = run(&world, &["search", "lenses"]);
     assert!(done.stderr.contains("filrouge index update"), "{done:?}");
 
-    let made = json(&world, &["index", "update"]);
-    let made = made["indexes"].as_array().unwrap();
+    let created = json(&world, &["index", "update"]);
+    let created = created["indexes"].as_array().unwrap();
     assert!(
-        made.iter()
+        created
+            .iter()
             .all(|row| row["status"] == "updated" && count(row, "documents") > 0)
     );
     let mode = |path: &PathBuf| path.metadata().unwrap().permissions().mode() & 0o777;
@@ -95,24 +97,24 @@ fn indexes_are_created_used_and_updated() {
     let done = run(&world, &["search", "lenses"]);
     assert!(!done.stderr.contains("filrouge index update"), "{done:?}");
 
-    // One update without changes, then one with a changed session.
+    // An update without changes reads no session.
     let again = json(&world, &["index", "update"]);
-    let read = |reported: &Value| -> u64 {
+    let sessions_read = |reported: &Value| -> u64 {
         let rows = reported["indexes"].as_array().unwrap();
         rows.iter().map(|row| count(row, "sessions")).sum()
     };
-    assert_eq!(read(&again), 0);
-    let part = part_of(&world);
+    assert_eq!(sessions_read(&again), 0);
+    let part = text_part(&world);
     let text = fs::read_to_string(&part).unwrap();
     let mut new: Value = serde_json::from_str(&text).unwrap();
     new["text"] = "quarzwort".into();
     fs::write(&part, new.to_string()).unwrap();
-    // A search finds the text at once; it is indexed after the answer.
+    // A search finds the changed text at once, and indexes it after the answer.
     let found = json(&world, &["search", "quarzwort"]);
     assert_eq!(found["sessions"][0]["id"], PLAN);
-    assert_eq!(read(&json(&world, &["index", "update"])), 0);
+    assert_eq!(sessions_read(&json(&world, &["index", "update"])), 0);
     assert_eq!(
-        read(&json(&world, &["index", "rebuild", "--source", "opencode"])),
+        sessions_read(&json(&world, &["index", "rebuild", "--source", "opencode"])),
         14
     );
 }
@@ -132,18 +134,21 @@ fn an_index_is_never_required() {
     bytes.iter_mut().skip(half).for_each(|byte| *byte ^= 0x5a);
     fs::write(index, bytes).unwrap();
     let again = json(&world, &["search", "--source", "codex", "the"]);
-    assert_eq!(again["sessions"], found["sessions"], "a damaged index");
-    // An index path at which another program has a file is not overwritten.
-    for beside in files(&world) {
-        fs::remove_file(beside).unwrap();
+    assert_eq!(
+        again["sessions"], found["sessions"],
+        "a damaged index changed the result"
+    );
+    // A file of another program at the path of an index is not overwritten.
+    for file in files(&world) {
+        fs::remove_file(file).unwrap();
     }
-    fs::write(index, "somebody's own").unwrap();
+    fs::write(index, "of another program").unwrap();
     let again = json(&world, &["search", "--source", "codex", "the"]);
     assert_eq!(
         again["sessions"], found["sessions"],
-        "the file of another program"
+        "a foreign file changed the result"
     );
-    assert_eq!(fs::read(index).unwrap(), b"somebody's own");
+    assert_eq!(fs::read(index).unwrap(), b"of another program");
     assert_ne!(
         run(&world, &["index", "update", "--source", "codex"]).code,
         Some(0)

@@ -15,15 +15,17 @@ use crate::world::fixture;
 
 pub(crate) const ISSUER: &str = "https://id.example.org/";
 
-/// A key pair of the fixtures, by the name of its file.
+/// A key pair of the fixtures: the name of its file, and its algorithm.
 #[derive(Clone, Copy)]
 pub(crate) struct Signer(pub(crate) &'static str, pub(crate) Algorithm);
 
+/// Two keys of one issuer, of which `NEW` replaces `OLD`.
 pub(crate) const OLD: Signer = Signer("old", Algorithm::EdDSA);
 pub(crate) const NEW: Signer = Signer("new", Algorithm::EdDSA);
 pub(crate) const RSA: Signer = Signer("rsa", Algorithm::RS256);
 pub(crate) const PSS: Signer = Signer("rsa", Algorithm::PS256);
 pub(crate) const EC: Signer = Signer("ec", Algorithm::ES256);
+/// A key of only 1024 bits.
 pub(crate) const WEAK: Signer = Signer("weak", Algorithm::RS256);
 
 impl Signer {
@@ -57,6 +59,7 @@ pub(crate) fn now() -> i64 {
     SystemClock.now().as_micros() / 1_000_000
 }
 
+/// The claims of a valid token.
 pub(crate) fn claims() -> Value {
     json!({ "iss": ISSUER, "aud": "filrouge", "sub": "ada", "tenant": "acme", "exp": now() + 600 })
 }
@@ -75,7 +78,7 @@ pub(crate) fn claims_with(changes: Value) -> Value {
 pub(crate) struct Issuer {
     pub(crate) url: String,
     set: Arc<Mutex<Option<String>>>,
-    asked: Arc<AtomicU32>,
+    requests: Arc<AtomicU32>,
 }
 
 impl Issuer {
@@ -83,8 +86,8 @@ impl Issuer {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let url = format!("http://{}/jwks.json", listener.local_addr().unwrap());
         let set = Arc::new(Mutex::new(None));
-        let asked = Arc::new(AtomicU32::new(0));
-        let (shown, counted) = (set.clone(), asked.clone());
+        let requests = Arc::new(AtomicU32::new(0));
+        let (served, counter) = (set.clone(), requests.clone());
         std::thread::spawn(move || {
             for stream in listener.incoming() {
                 let mut stream = stream.unwrap();
@@ -93,8 +96,8 @@ impl Issuer {
                     .map_while(Result::ok)
                     .take_while(|line| !line.is_empty())
                     .collect();
-                counted.fetch_add(1, Ordering::SeqCst);
-                let set: Option<String> = shown.lock().unwrap().clone();
+                counter.fetch_add(1, Ordering::SeqCst);
+                let set: Option<String> = served.lock().unwrap().clone();
                 let (status, body) = set.map_or(("503 Down", String::new()), |s| ("200 OK", s));
                 let length = body.len();
                 write!(
@@ -104,26 +107,28 @@ impl Issuer {
                 .ok();
             }
         });
-        let issuer = Self { url, set, asked };
+        let issuer = Self { url, set, requests };
         issuer.publish(keys);
         issuer
     }
 
     pub(crate) fn publish(&self, keys: &[Signer]) {
-        *self.set.lock().unwrap() = Some(set(keys));
+        *self.set.lock().unwrap() = Some(key_set(keys));
     }
 
-    /// How often its keys were requested.
-    pub(crate) fn asked(&self) -> u32 {
-        self.asked.load(Ordering::SeqCst)
+    /// How often the key set was requested.
+    pub(crate) fn requests(&self) -> u32 {
+        self.requests.load(Ordering::SeqCst)
     }
 
+    /// Answers all further requests with an error.
     pub(crate) fn stop_serving(&self) {
         *self.set.lock().unwrap() = None;
     }
 }
 
-pub(crate) fn set(keys: &[Signer]) -> String {
+/// The JSON Web Key Set of these keys.
+pub(crate) fn key_set(keys: &[Signer]) -> String {
     let keys: Vec<_> = keys.iter().map(|k| k.public()).collect();
     json!({ "keys": keys }).to_string()
 }

@@ -1,4 +1,4 @@
-//! Tokens of an issuer: which are accepted, and which callers they yield (DESIGN §8).
+//! Tokens of an issuer: which are accepted, and which callers they identify (DESIGN §8).
 
 use std::fs;
 
@@ -7,22 +7,26 @@ use serde_json::{Value, json};
 
 use crate::caller::{Caller, key, within_five_seconds};
 use crate::issuer::{
-    EC, ISSUER, Issuer, NEW, OLD, PSS, RSA, Signer, WEAK, claims, claims_with, now, set,
+    EC, ISSUER, Issuer, NEW, OLD, PSS, RSA, Signer, WEAK, claims, claims_with, key_set, now,
 };
 use crate::world::{Server, World, fixture};
 
-fn serve(world: &World, jwks: &str, more: &str) -> Server {
-    let text =
-        format!("[jwt]\njwks = {jwks:?}\nissuer = {ISSUER:?}\naudience = \"filrouge\"\n{more}\n");
+/// Starts a server with the section `[jwt]`: the key set at `jwks`, and additional `settings`.
+fn serve(world: &World, jwks: &str, settings: &str) -> Server {
+    let text = format!(
+        "[jwt]\njwks = {jwks:?}\nissuer = {ISSUER:?}\naudience = \"filrouge\"\n{settings}\n"
+    );
     fs::write(world.path("jwt.toml"), text).unwrap();
     world.serve_with(&["--config", "jwt.toml"])
 }
 
-pub(crate) fn serve_file(world: &World, keys: &[Signer], more: &str) -> Server {
-    fs::write(world.path("jwks.json"), set(keys)).unwrap();
-    serve(world, world.path("jwks.json").to_str().unwrap(), more)
+/// Starts a server with the key set in a file.
+pub(crate) fn serve_file(world: &World, keys: &[Signer], settings: &str) -> Server {
+    fs::write(world.path("jwks.json"), key_set(keys)).unwrap();
+    serve(world, world.path("jwks.json").to_str().unwrap(), settings)
 }
 
+/// The status of a request with this token: 200, or a well-formed 401.
 fn status(server: &Server, token: &str) -> u16 {
     let reply = Caller::bearing(server, token).get("");
     if reply.status != 200 {
@@ -44,21 +48,21 @@ fn a_valid_token_identifies_an_end_user_of_its_tenant() {
         );
     }
     let ada = Caller::bearing(&server, &OLD.sign(&claims()));
-    let made = ada.post("", &json!({ "session_id": "s" })).wrote(201);
+    let created = ada.post("", &json!({ "session_id": "s" })).wrote(201);
     assert_eq!(
-        (&made["identity_id"], &made["tenant_id"]),
+        (&created["identity_id"], &created["tenant_id"]),
         (&json!("ada"), &json!("acme"))
     );
     ada.of("bob").get("/s").fails(403, "forbidden");
     let bob = Caller::bearing(&server, &EC.sign(&claims_with(json!({ "sub": "bob" }))));
     bob.get("/s").fails(404, "session_not_found");
-    let elsewhere = Caller::bearing(
+    let other_tenant = Caller::bearing(
         &server,
         &EC.sign(&claims_with(json!({ "tenant": "other" }))),
     );
-    elsewhere.get("/s").fails(404, "session_not_found");
-    let list = claims_with(json!({ "aud": ["x", "filrouge"] }));
-    assert_eq!(status(&server, &RSA.sign(&list)), 200);
+    other_tenant.get("/s").fails(404, "session_not_found");
+    let two_audiences = claims_with(json!({ "aud": ["x", "filrouge"] }));
+    assert_eq!(status(&server, &RSA.sign(&two_audiences)), 200);
     Caller::anonymous(&server)
         .get("")
         .fails(401, "unauthenticated");
@@ -109,7 +113,7 @@ fn a_token_that_does_not_match_the_configuration_is_refused() {
         json!({ "exp": now() - 10 }),
         json!({ "nbf": now() + 10 }),
         json!({ "nbf": now() - 10, "exp": 99_999_999_999_999_u64 }),
-        // Roles count only for issuers that are configured to assign them.
+        // A role is ignored unless the issuer is configured to assign roles.
         json!({ "role": "admin" }),
     ] {
         assert_eq!(
@@ -123,12 +127,13 @@ fn a_token_that_does_not_match_the_configuration_is_refused() {
     server.stop();
 }
 
-/// An unsigned token with any header.
+/// A token with any header, claims and signature.
 fn forged(header: &Value, claims: &Value, signature: &str) -> String {
     let part = |value: &Value| encode_part(value.to_string().as_bytes());
     format!("{}.{}.{signature}", part(header), part(claims))
 }
 
+/// Encodes bytes in URL-safe base64 without padding.
 fn encode_part(bytes: &[u8]) -> String {
     const ALPHABET: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
     let mut text = String::new();
@@ -145,7 +150,7 @@ fn encode_part(bytes: &[u8]) -> String {
 }
 
 #[test]
-fn confusions_of_algorithm_and_key_are_refused() {
+fn tokens_that_confuse_algorithm_and_key_are_refused() {
     let world = World::new();
     let server = serve_file(
         &world,
@@ -156,12 +161,16 @@ fn confusions_of_algorithm_and_key_are_refused() {
     assert_eq!(
         status(&server, &PSS.sign(&claims())),
         401,
-        "not a configured algorithm"
+        "an algorithm that is not configured"
     );
-    assert_eq!(status(&server, &WEAK.sign(&claims())), 401, "1024 bits");
-    assert_eq!(status(&server, &NEW.sign(&claims())), 401, "unknown key");
+    assert_eq!(
+        status(&server, &WEAK.sign(&claims())),
+        401,
+        "a key of 1024 bits"
+    );
+    assert_eq!(status(&server, &NEW.sign(&claims())), 401, "an unknown key");
 
-    // A public key as a shared secret, in each form in which a server may store it.
+    // A public key used as a shared secret, in each form in which a server may store it.
     let pem = fs::read(fixture("jwt").join("rsa.pem")).unwrap();
     let public = OLD.public();
     let secrets = [
@@ -236,17 +245,17 @@ fn confusions_of_algorithm_and_key_are_refused() {
 #[test]
 fn roles_and_a_fixed_tenant_must_be_configured() {
     let world = World::new();
-    let more = "role_claim = \"filrouge_role\"\ntenant = \"acme\"\nidentity_claim = \"email\"";
-    let server = serve_file(&world, &[OLD], more);
-    let of = |changes: Value| OLD.sign(&claims_with(changes));
-    let ada = of(json!({ "tenant": null, "email": "ada@example.org" }));
+    let settings = "role_claim = \"filrouge_role\"\ntenant = \"acme\"\nidentity_claim = \"email\"";
+    let server = serve_file(&world, &[OLD], settings);
+    let sign = |changes: Value| OLD.sign(&claims_with(changes));
+    let ada = sign(json!({ "tenant": null, "email": "ada@example.org" }));
     let ada = Caller::bearing(&server, &ada);
-    let made = ada.post("", &json!({ "session_id": "s" })).wrote(201);
+    let created = ada.post("", &json!({ "session_id": "s" })).wrote(201);
     assert_eq!(
-        (&made["identity_id"], &made["tenant_id"]),
+        (&created["identity_id"], &created["tenant_id"]),
         (&json!("ada@example.org"), &json!("acme"))
     );
-    let auditor = of(json!({ "filrouge_role": "auditor" }));
+    let auditor = sign(json!({ "filrouge_role": "auditor" }));
     let auditor = Caller::bearing(&server, &auditor);
     auditor.get("/s").is(200);
     auditor.post("", &json!({})).fails(403, "forbidden");
@@ -256,7 +265,7 @@ fn roles_and_a_fixed_tenant_must_be_configured() {
         json!({ "filrouge_role": "king" }),
         json!({ "filrouge_role": ["admin"] }),
     ] {
-        assert_eq!(status(&server, &of(refused.clone())), 401, "{refused}");
+        assert_eq!(status(&server, &sign(refused.clone())), 401, "{refused}");
     }
     server.stop();
 }
@@ -267,13 +276,13 @@ fn the_issuers_keys_are_cached_and_work_while_it_is_down() {
     let issuer = Issuer::start(&[OLD]);
     let server = serve(&world, &issuer.url, "");
     assert_eq!(status(&server, &OLD.sign(&claims())), 200);
-    assert_eq!(issuer.asked(), 1);
+    assert_eq!(issuer.requests(), 1);
     issuer.publish(&[OLD, NEW]);
-    // The key set was fetched a moment ago: unknown keys do not make the server fetch it repeatedly.
+    // The key set was fetched a moment ago, so tokens of unknown keys do not make the server fetch it again.
     for _ in 0..20 {
         assert_eq!(status(&server, &NEW.sign(&claims())), 401);
     }
-    assert_eq!(issuer.asked(), 1);
+    assert_eq!(issuer.requests(), 1);
     issuer.stop_serving();
     assert_eq!(
         status(&server, &OLD.sign(&claims_with(json!({ "sub": "bob" })))),
@@ -304,30 +313,30 @@ fn a_server_starts_without_its_issuer_and_refuses_all_tokens() {
 }
 
 #[test]
-fn an_incomplete_issuer_is_refused() {
+fn an_invalid_issuer_configuration_is_refused() {
     let world = World::new();
-    fs::write(world.path("jwks.json"), set(&[OLD])).unwrap();
-    fs::write(world.path("weak.json"), set(&[WEAK])).unwrap();
+    fs::write(world.path("jwks.json"), key_set(&[OLD])).unwrap();
+    fs::write(world.path("weak.json"), key_set(&[WEAK])).unwrap();
     fs::write(world.path("none.json"), "{}").unwrap();
-    let whole = format!("jwks = \"jwks.json\"\nissuer = {ISSUER:?}\naudience = \"filrouge\"\n");
+    let complete = format!("jwks = \"jwks.json\"\nissuer = {ISSUER:?}\naudience = \"filrouge\"\n");
     for (text, word) in [
         (String::new(), "needs jwks"),
         ("jwks = \"jwks.json\"\n".to_owned(), "needs jwks"),
         ("tenant = \"acme\"\n".to_owned(), "needs jwks"),
-        (whole.replace("jwks.json", "absent.json"), "absent.json"),
-        (whole.replace("jwks.json", "weak.json"), "no public key"),
+        (complete.replace("jwks.json", "absent.json"), "absent.json"),
+        (complete.replace("jwks.json", "weak.json"), "no public key"),
         (
-            whole.replace("jwks.json", "none.json"),
+            complete.replace("jwks.json", "none.json"),
             "no JSON Web Key Set",
         ),
         (
-            whole.replace("jwks.json", "https://user:pass@example.org/"),
+            complete.replace("jwks.json", "https://user:pass@example.org/"),
             "user name",
         ),
-        (format!("{whole}algorithms = [\"HS256\"]\n"), "HS256"),
-        (format!("{whole}algorithms = [\"none\"]\n"), "none"),
-        (format!("{whole}leeway_s = 301\n"), "to 300"),
-        (format!("{whole}secret = \"x\"\n"), "secret"),
+        (format!("{complete}algorithms = [\"HS256\"]\n"), "HS256"),
+        (format!("{complete}algorithms = [\"none\"]\n"), "none"),
+        (format!("{complete}leeway_s = 301\n"), "to 300"),
+        (format!("{complete}secret = \"x\"\n"), "secret"),
     ] {
         fs::write(world.path("bad.toml"), format!("[jwt]\n{text}")).unwrap();
         let done = world.run(&["--config", "bad.toml", "serve", "--listen", "127.0.0.1:0"]);

@@ -1,4 +1,4 @@
-//! Weekly key figures, over HTTP and on the command line, for a week computed by hand.
+//! Key figures over HTTP and on the command line, compared with those of a week that were computed by hand.
 
 use serde_json::{Value, json};
 
@@ -9,14 +9,15 @@ use crate::world::World;
 struct Admin(Caller);
 
 impl Admin {
-    /// Records an event of a session, which is created if missing; `at` is a day and a time of 2026. Repeatable.
+    /// Records an event of a session, which is created if missing. `at` is a day and a time of 2026. A repetition
+    /// changes nothing.
     fn write(&self, session: &str, key: &str, kind: &str, at: &str) {
-        let made = self.0.post("", &json!({ "session_id": session })).status;
-        assert!([200, 201].contains(&made), "{made}");
+        let created = self.0.post("", &json!({ "session_id": session })).status;
+        assert!([200, 201].contains(&created), "{created}");
         let at = format!("2026-{at}Z");
         let event = json!({ "key": key, "kind": kind, "at": at });
-        let reported = self.0.post(&format!("/{session}/events"), &event).status;
-        assert!([200, 201].contains(&reported), "{reported}");
+        let written = self.0.post(&format!("/{session}/events"), &event).status;
+        assert!([200, 201].contains(&written), "{written}");
     }
 
     fn kpi(&self, tenant: &str, query: &str) -> crate::http::Reply {
@@ -25,8 +26,8 @@ impl Admin {
     }
 }
 
-/// The week from Monday, 2 November, to Sunday, 8 November 2026; and events just outside it.
-fn week(admin: &Admin) {
+/// Records the events of the week from Monday, 2 November, to Sunday, 8 November 2026, and some just outside it.
+fn record_week(admin: &Admin) {
     for (call, at) in [
         ("c00", "11-01T23:59:59.999999"), // the week before
         ("c01", "11-02T00:00:00"),        // the first moment of the week
@@ -49,7 +50,7 @@ fn week(admin: &Admin) {
         ("c05", "wait-1", "call_lock_timeout", "11-04T09:00:10"),
         // A session without `call_started`: its event counts, but it is not a call.
         ("stray", "wait-1", "call_lock_timeout", "11-04T09:00:11"),
-        // Started the week before, resumed in this one.
+        // A call of the week before that was resumed in this one.
         ("c00", "resume-1", "resume_from_pg", "11-02T00:00:05"),
         ("c03", "resume-1", "resume_from_pg", "11-03T09:01:00"),
         ("c04", "resume-1", "resume_from_pg", "11-03T10:01:00"),
@@ -78,16 +79,19 @@ fn week(admin: &Admin) {
     ] {
         admin.write(call, key, kind, at);
     }
-    // A repeated delivery counts once.
+    // A repeated event counts once.
     admin.write("c05", "wait-1", "call_lock_timeout", "11-04T09:00:10");
 }
 
-/// The figures of that week.
+/// The figures of the week that [`record_week`] records:
 ///
-/// Calls: c01 to c10, which are 10. Timeouts: two of c02, one of c05, one of the stray, 4; 4 / 10 x 100 = 40 percent.
-/// Resumes: c00, c03 and two of c04, 4; 4 / 10. Reconstructed: c04 alone, 1 / 10. Unknown state: c06, c07, 2 / 10.
-/// Transferred: c06, c07, c08, 3 / 10. Events: 10 starts, 4 timeouts, 4 resumes, 2 reconstructions, 3 unknown states, 2 and
-/// 2 transfers, 2 bookings, 29 in all.
+/// - calls: c01 to c10, 10
+/// - timeouts: two of c02, one of c05, one of the stray, 4 in total: 4 / 10 = 40 percent
+/// - resumes: c00, c03 and two of c04, 4 in total: 4 / 10
+/// - reconstructed sessions: c04, 1 / 10
+/// - sessions with an unknown state: c06 and c07, 2 / 10
+/// - transferred sessions: c06, c07 and c08, 3 / 10
+/// - events: 10 starts, 4 timeouts, 4 resumes, 2 reconstructions, 3 unknown states, 4 transfers and 2 bookings: 29
 fn expected() -> Value {
     json!({
         "period": "2026-W45",
@@ -120,6 +124,7 @@ fn expected() -> Value {
     })
 }
 
+/// The same figures by week of [`SPAN`], as CSV.
 const CSV: &str = "period,since,until,calls,call_lock_timeouts,call_lock_timeout_rate_pct,call_lock_timeout_alert,\
 resume_from_pg_count,resume_from_pg_rate,sessions_reconstructed,session_reconstruct_rate,sessions_with_unknown_state,\
 unknown_state_rate,sessions_transferred,transfer_rate,events\r\n\
@@ -128,6 +133,7 @@ unknown_state_rate,sessions_transferred,transfer_rate,events\r\n\
 2026-W46,2026-11-09T00:00:00.000000Z,2026-11-16T00:00:00.000000Z,1,0,0,false,0,0,0,0,0,0,0,0,1\r\n\
 2026-W47,2026-11-16T00:00:00.000000Z,2026-11-20T00:00:00.000000Z,0,0,,false,0,,0,,0,,0,,0\r\n";
 
+/// A window that starts a week before that week, and ends within a later one.
 const SPAN: &str = "?since=2026-10-26T00:00:00Z&until=2026-11-20T00:00:00Z";
 
 #[test]
@@ -138,8 +144,8 @@ fn the_figures_equal_those_computed_by_hand() {
     let server = world.serve();
     let admin = Admin(Caller::bearing(&server, &default));
     let other = Admin(Caller::bearing(&server, &other));
-    week(&admin);
-    // Events of the same names in other tenants.
+    record_week(&admin);
+    // The same calls and events in another tenant do not count.
     for n in 0..3 {
         let key = format!("wait-{n}");
         other.write("c02", &key, "call_lock_timeout", "11-03T09:00:00");
@@ -157,16 +163,16 @@ fn the_figures_equal_those_computed_by_hand() {
         (&json!(1), &json!(1))
     );
     assert_eq!(rows[3]["transfer_rate"], Value::Null);
-    let theirs = other.kpi("other", &format!("{SPAN}&by=week")).is(200);
-    assert_eq!(theirs["data"][1]["call_lock_timeout_rate_pct"], 300.0);
-    assert_eq!(theirs["data"][1]["calls"], 1);
+    let other_tenant = other.kpi("other", &format!("{SPAN}&by=week")).is(200);
+    assert_eq!(other_tenant["data"][1]["call_lock_timeout_rate_pct"], 300.0);
+    assert_eq!(other_tenant["data"][1]["calls"], 1);
 
     let csv = admin.kpi("default", &format!("{SPAN}&by=week&format=csv"));
     assert_eq!((csv.status, csv.text.as_str()), (200, CSV));
     let kind = csv.header("content-type").unwrap();
     assert!(kind.starts_with("text/csv"), "{kind}");
 
-    // By day, in a window that starts and ends within a day.
+    // By day, in a window that starts and ends in the middle of a day.
     let days = "?since=2026-11-05T09:02:00Z&until=2026-11-06T09:03:00Z&by=day";
     let days = admin.kpi("default", days).is(200);
     let reported: Vec<(&str, u64, u64)> = days["data"]
@@ -181,22 +187,22 @@ fn the_figures_equal_those_computed_by_hand() {
             )
         })
         .collect();
-    // On the 5th from 09:02:00 on: what-2, hand-1 of c06; the start, what-1, hand-1 and hand-2 of c07. On the 6th before
-    // 09:03:00: the start of c08, and not its transfer.
+    // The 5th from 09:02:00: what-2 and hand-1 of c06; the start, what-1, hand-1 and hand-2 of c07.
+    // The 6th before 09:03:00: the start of c08, but not its transfer.
     assert_eq!(reported, [("2026-11-05", 6, 2), ("2026-11-06", 1, 0)]);
-    // Without a unit, one row with all 12 calls.
+    // Without `by`, there is one row with all 12 calls.
     let all = admin.kpi("default", SPAN).is(200);
     assert_eq!(all["by"], Value::Null);
     assert_eq!(all["data"].as_array().unwrap().len(), 1);
     assert_eq!(all["data"][0]["calls"], 12);
     assert_eq!(all["data"][0]["period"], Value::Null);
     assert_eq!(all["data"][0]["transfer_rate"], 0.25); // 3 / 12
-    on_the_command_line(&world, &report);
+    check_command_line(&world, &report);
 }
 
 /// Checks that the command line shows the same report while the server runs.
-fn on_the_command_line(world: &World, report: &Value) {
-    let asked = [
+fn check_command_line(world: &World, report: &Value) {
+    let stats = [
         "stats",
         "--kpi",
         "--since",
@@ -206,21 +212,21 @@ fn on_the_command_line(world: &World, report: &Value) {
         "--by",
         "week",
     ];
-    assert_eq!(&world.json(&asked), report);
-    let with = |format: &str| world.ok(&[&asked[..], &["--format", format]].concat());
-    assert_eq!(with("csv"), CSV);
+    assert_eq!(&world.json(&stats), report);
+    let formatted = |format: &str| world.ok(&[&stats[..], &["--format", format]].concat());
+    assert_eq!(formatted("csv"), CSV);
     assert_eq!(
-        &serde_json::from_str::<Value>(&with("json")).unwrap(),
+        &serde_json::from_str::<Value>(&formatted("json")).unwrap(),
         report
     );
-    let table = world.ok(&asked);
+    let table = world.ok(&stats);
     let row = table.lines().find(|l| l.contains("2026-W45")).unwrap();
     let cells: Vec<&str> = row.split_whitespace().collect();
     let expected = [
         "2026-W45", "10", "4", "40.00!", "4", "0.4000", "0.1000", "0.2000", "0.3000", "29",
     ];
     assert_eq!(cells, expected, "{table}");
-    // A single row has room for its kinds.
+    // The output for a single period also lists the kinds of events.
     let week = [
         "stats",
         "--kpi",
@@ -231,7 +237,7 @@ fn on_the_command_line(world: &World, report: &Value) {
     ];
     let week = world.ok(&week);
     assert!(week.contains("29"), "{week}");
-    // A day as an end is included.
+    // A date as `--until` includes that day.
     let dates = [
         "stats",
         "--kpi",
@@ -245,8 +251,8 @@ fn on_the_command_line(world: &World, report: &Value) {
         week.lines().any(|l| l.trim() == "2  booking_confirmed"),
         "{week}"
     );
-    let theirs = world.json(&[&asked[..], &["--tenant", "other"]].concat());
-    assert_eq!(theirs["data"][1]["call_lock_timeouts"], 3);
+    let other_tenant = world.json(&[&stats[..], &["--tenant", "other"]].concat());
+    assert_eq!(other_tenant["data"][1]["call_lock_timeouts"], 3);
 }
 
 #[test]
@@ -267,9 +273,9 @@ fn invalid_queries_are_refused() {
     admin.kpi("other", "").fails(404, "tenant_not_found");
     admin.kpi("%2F..%2F", "").fails(404, "tenant_not_found");
     // The default window is the last seven days.
-    let usual = admin.kpi("default", "").is(200);
-    assert_eq!(usual["data"].as_array().unwrap().len(), 1);
-    assert_eq!(usual["data"][0]["calls"], 0);
+    let default = admin.kpi("default", "").is(200);
+    assert_eq!(default["data"].as_array().unwrap().len(), 1);
+    assert_eq!(default["data"][0]["calls"], 0);
     for wrong in [
         &["stats"][..],
         &["stats", "s", "--kpi"],
@@ -287,7 +293,7 @@ fn invalid_queries_are_refused() {
         );
     }
     let reported = world.run(&["stats"]).stderr;
-    for way in ["stats ID", "--kpi", "--source"] {
-        assert!(reported.contains(way), "{reported}");
+    for usage in ["stats ID", "--kpi", "--source"] {
+        assert!(reported.contains(usage), "{reported}");
     }
 }

@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use crate::http::{Client, Reply, text_item};
 use crate::limits::{metric, until};
-use crate::upload_client::{Upload, drafted, journal, text};
+use crate::upload_client::{Upload, journal, text, wait_for_draft};
 use crate::world::{Server, World};
 
 /// Starts a server with additional environment variables.
@@ -21,7 +21,7 @@ pub(crate) fn start(client: &Client, request: &str, fence: Option<u64>) -> Strin
 }
 
 /// Acquires the lease of the session `s`; returns the fence.
-pub(crate) fn take(client: &Client, holder: &str) -> u64 {
+pub(crate) fn acquire(client: &Client, holder: &str) -> u64 {
     let lease = client
         .post("/s/lease", &json!({"holder": holder}))
         .wrote(201);
@@ -34,16 +34,17 @@ fn release(client: &Client, holder: &str, fence: u64) -> Reply {
     client.delete(&format!("/s/lease?holder={holder}&fence={fence}"))
 }
 
-/// Every write that continues the session, with this fence.
+/// Sends every kind of write that continues the session, with this fence; returns the answers by name.
 fn writes(client: &Client, turn: &str, fence: Option<u64>) -> Vec<(&'static str, Reply)> {
-    let with = |mut body: Value| {
+    let with_fence = |mut body: Value| {
         if let Some(fence) = fence {
             body["fence"] = fence.into();
         }
         body
     };
-    let post =
-        |name: &'static str, path: String, body: Value| (name, client.post(&path, &with(body)));
+    let post = |name: &'static str, path: String, body: Value| {
+        (name, client.post(&path, &with_fence(body)))
+    };
     let item = text_item("i", "assistant", "thought", "hm");
     vec![
         post(
@@ -64,23 +65,26 @@ fn writes(client: &Client, turn: &str, fence: Option<u64>) -> Vec<(&'static str,
         ),
         post("cancel", format!("{turn}/cancel"), json!({})),
         post("close", "/s/close".into(), json!({})),
-        ("state", client.patch("/s", &with(json!({"state": "X"})))),
+        (
+            "state",
+            client.patch("/s", &with_fence(json!({"state": "X"}))),
+        ),
         (
             "checkpoint",
-            client.put("/s/checkpoints", &with(json!({"state": {}}))),
+            client.put("/s/checkpoints", &with_fence(json!({"state": {}}))),
         ),
     ]
 }
 
 #[test]
-fn one_holder_at_a_time_and_all_others_are_refused() {
+fn a_session_has_one_holder_and_all_other_writers_are_refused() {
     let world = World::new();
     let server = world.serve();
     let client = server.client();
     let turn = start(&client, "r", None);
-    let none = json!({"fence": 0, "holder": null, "expires_at": null});
-    assert_eq!(client.see("/s/lease"), none);
-    let first = take(&client, "a");
+    let not_leased = json!({"fence": 0, "holder": null, "expires_at": null});
+    assert_eq!(client.see("/s/lease"), not_leased);
+    let first = acquire(&client, "a");
     assert_eq!(first, 1);
     let again = client.post("/s/lease", &json!({"holder": "a", "ttl_ms": 60_000}));
     assert_eq!(
@@ -117,9 +121,9 @@ fn one_holder_at_a_time_and_all_others_are_refused() {
     client
         .send("POST", &format!("{turn}/items"), Some(&item), &header)
         .wrote(201);
-    let both = json!({"items": [text_item("j", "assistant", "thought", "hm")], "fence": 2});
-    let both = client.send("POST", &format!("{turn}/items"), Some(&both), &header);
-    both.fails(422, "invalid");
+    let two_fences = json!({"items": [text_item("j", "assistant", "thought", "hm")], "fence": 2});
+    let refused = client.send("POST", &format!("{turn}/items"), Some(&two_fences), &header);
+    refused.fails(422, "invalid");
     for wrong in ["", "x", "-1", "1.0", "+1", "99999999999999999999"] {
         let header = [("filrouge-fence", wrong)];
         client
@@ -140,9 +144,9 @@ fn one_holder_at_a_time_and_all_others_are_refused() {
         "a",
         "a different fence does not release the lease"
     );
-    let free = release(&client, "a", first).wrote(200);
+    let released = release(&client, "a", first).wrote(200);
     assert_eq!(
-        (&free["holder"], &free["fence"]),
+        (&released["holder"], &released["fence"]),
         (&Value::Null, &json!(first))
     );
     release(&client, "a", first).wrote(200);
@@ -152,17 +156,17 @@ fn one_holder_at_a_time_and_all_others_are_refused() {
     let late = json!({"request_id": "late", "question_neutral": "?", "fence": first});
     client.post("/s/turns", &late).fails(409, "lease_expired");
     start(&client, "free", None);
-    let second = take(&client, "b");
+    let second = acquire(&client, "b");
     assert_eq!(second, first + 1);
     client.post("/s/turns", &late).fails(409, "stale_fence");
     start(&client, "held", Some(second));
-    for (code, least) in [
+    for (code, minimum) in [
         ("lease_held", 9.0),
         ("stale_fence", 9.0),
         ("lease_expired", 1.0),
     ] {
         let name = format!("filrouge_lease_refusals_total{{code=\"{code}\"}}");
-        assert!(metric(&client, &name) >= least, "{code}");
+        assert!(metric(&client, &name) >= minimum, "{code}");
     }
     assert!(metric(&client, "filrouge_leases_total") >= 3.0);
     assert!(metric(&client, "filrouge_lease_timeouts_total") >= 1.0);
@@ -182,7 +186,7 @@ fn a_lease_is_renewed_by_its_holder_and_expires() {
     client
         .put("/s/lease", &json!({"holder": "a", "fence": 1}))
         .fails(409, "stale_fence");
-    let fence = take(&client, "a");
+    let fence = acquire(&client, "a");
     client
         .put("/s/lease", &json!({"holder": "b", "fence": fence}))
         .fails(409, "lease_held");
@@ -197,8 +201,8 @@ fn a_lease_is_renewed_by_its_holder_and_expires() {
     client
         .put("/s/lease", &json!({"holder": "a", "fence": fence}))
         .fails(409, "lease_expired");
-    // No other caller has acquired it since: the same holder still gets a new fence.
-    assert_eq!(take(&client, "a"), fence + 1);
+    // Even the same holder gets a new fence, although no other caller has acquired the lease since.
+    assert_eq!(acquire(&client, "a"), fence + 1);
     for bad in [
         json!({"holder": ""}),
         json!({"holder": "a\nb"}),
@@ -217,44 +221,46 @@ fn a_lease_is_renewed_by_its_holder_and_expires() {
 }
 
 #[test]
-fn the_last_write_releases_the_session() {
+fn a_write_can_release_the_lease() {
     let world = World::new();
     let server = world.serve();
     let client = server.client();
     start(&client, "r", None);
-    let free = |client: &Client| client.see("/s/lease")["holder"].is_null();
-    let none = json!({"request_id": "x", "question_neutral": "?", "release": true});
-    client.post("/s/turns", &none).fails(422, "invalid");
+    let is_free = |client: &Client| client.see("/s/lease")["holder"].is_null();
+    let without_fence = json!({"request_id": "x", "question_neutral": "?", "release": true});
+    client
+        .post("/s/turns", &without_fence)
+        .fails(422, "invalid");
 
-    let fence = take(&client, "a");
+    let fence = acquire(&client, "a");
     let turn = start(&client, "one", Some(fence));
     let done = json!({"answer_neutral": "left", "fence": fence, "release": true});
     client.post(&format!("{turn}/finalize"), &done).wrote(200);
-    assert!(free(&client));
+    assert!(is_free(&client));
     // A retry of the last write gets the first answer, even if another caller holds the session by then.
-    let next = take(&client, "b");
+    let next = acquire(&client, "b");
     client.post(&format!("{turn}/finalize"), &done).wrote(200);
-    assert!(!free(&client));
+    assert!(!is_free(&client));
 
-    let whole = json!({"request_id": "two", "question_neutral": "?", "answer_neutral": "a", "fence": next, "release": true});
-    client.post("/s/turns", &whole).wrote(201);
-    assert!(free(&client));
-    let third = take(&client, "c");
+    let complete = json!({"request_id": "two", "question_neutral": "?", "answer_neutral": "a", "fence": next, "release": true});
+    client.post("/s/turns", &complete).wrote(201);
+    assert!(is_free(&client));
+    let third = acquire(&client, "c");
     let checkpoint = json!({"label": "WAIT", "state": {"n": 1}, "fence": third, "release": true});
     client.put("/s/checkpoints", &checkpoint).wrote(201);
-    assert!(free(&client));
-    let fourth = take(&client, "d");
+    assert!(is_free(&client));
+    let fourth = acquire(&client, "d");
     let again = json!({"label": "WAIT", "state": {"n": 1}, "fence": fourth, "release": true});
     client.put("/s/checkpoints", &again).wrote(200);
     assert!(
-        free(&client),
+        is_free(&client),
         "a repeated checkpoint releases the lease as well"
     );
     server.stop();
     world.verify();
 }
 
-/// If only conversations are recorded, items that are not recorded still need a valid fence.
+/// With `record = conversation`, such items are dropped, but their fence is still checked.
 #[test]
 fn items_that_are_not_recorded_need_the_fence_too() {
     let world = World::new();
@@ -264,7 +270,7 @@ fn items_that_are_not_recorded_need_the_fence_too() {
     let items = format!("{turn}/items");
     let thought = |id: &str, fence: Option<u64>, release: bool| json!({"items": [text_item(id, "assistant", "thought", "hm")], "fence": fence, "release": release});
     client.post(&items, &thought("a", None, false)).wrote(201);
-    let fence = take(&client, "a");
+    let fence = acquire(&client, "a");
     client
         .post(&items, &thought("b", None, false))
         .fails(409, "lease_held");
@@ -287,36 +293,37 @@ fn items_that_are_not_recorded_need_the_fence_too() {
 fn a_waiter_at_another_server_wakes_when_the_session_is_released() {
     let world = World::new();
     let servers = [world.serve(), world.serve()];
-    let [here, there] = [servers[0].client(), servers[1].client()];
-    start(&here, "r", None);
+    let [first, second] = [servers[0].client(), servers[1].client()];
+    start(&first, "r", None);
     // The lease lasts longer than any wait in this test.
-    let lease = here
+    let lease = first
         .post("/s/lease", &json!({"holder": "a", "ttl_ms": 600_000}))
         .wrote(201);
     let fence = lease["fence"].as_u64().unwrap();
-    there
+    second
         .post("/s/lease", &json!({"holder": "b", "wait_ms": 0}))
         .fails(423, "lease_timeout");
     let body = json!({"request_id": "x", "question_neutral": "?"});
-    there.post("/s/turns", &body).fails(409, "lease_held");
+    second.post("/s/turns", &body).fails(409, "lease_held");
     std::thread::scope(|scope| {
         let waiter =
-            scope.spawn(|| there.post("/s/lease", &json!({"holder": "b", "wait_ms": 30_000})));
-        release(&here, "a", fence).wrote(200);
+            scope.spawn(|| second.post("/s/lease", &json!({"holder": "b", "wait_ms": 30_000})));
+        release(&first, "a", fence).wrote(200);
         let lease = waiter.join().unwrap().wrote(201);
         assert_eq!(lease["fence"], fence + 1);
     });
-    here.post(
-        "/s/turns",
-        &json!({"request_id": "x", "question_neutral": "?", "fence": fence}),
-    )
-    .fails(409, "stale_fence");
+    first
+        .post(
+            "/s/turns",
+            &json!({"request_id": "x", "question_neutral": "?", "fence": fence}),
+        )
+        .fails(409, "stale_fence");
     drop(servers);
     world.verify();
 }
 
 #[test]
-fn the_fence_of_a_killed_servers_holder_is_stale_once_the_session_is_taken_over() {
+fn after_a_takeover_the_fence_from_a_killed_server_is_stale() {
     let world = World::new();
     let mut server = world.serve();
     let client = server.client();
@@ -328,7 +335,7 @@ fn the_fence_of_a_killed_servers_holder_is_stale_once_the_session_is_taken_over(
     server.kill();
     let server = world.serve();
     let client = server.client();
-    // The waiter waits until the dead holder's lease expires.
+    // The request waits until the lease of the first holder expires.
     let lease = client
         .post("/s/lease", &json!({"holder": "b", "wait_ms": 30_000}))
         .wrote(201);
@@ -351,7 +358,7 @@ fn a_recording_whose_lease_was_taken_over_ends_and_keeps_its_text() {
     let server = world.serve();
     let client = server.client();
     start(&client, "r", None);
-    let fence = take(&client, "a");
+    let fence = acquire(&client, "a");
     let turn = start(&client, "streamed", Some(fence));
     let path = format!("{turn}/stream?format=openai-chat");
     let sse = ("content-type", "text/event-stream");
@@ -360,14 +367,14 @@ fn a_recording_whose_lease_was_taken_over_ends_and_keeps_its_text() {
     let number = fence.to_string();
     let mut upload = Upload::begin(server.origin(), &path, &[sse, ("filrouge-fence", &number)]);
     upload.say("To the left");
-    drafted(&server);
+    wait_for_draft(&server);
     release(&client, "a", fence).wrote(200);
-    let next = take(&client, "b");
+    let next = acquire(&client, "b");
     upload.say(" of the exit");
     upload.reply().fails(409, "stale_fence");
     assert_eq!(client.see(&turn)["status"], "open");
-    let ended = "filrouge_streams_total{format=\"openai-chat\",outcome=\"stale_fence\"}";
-    assert!(metric(&client, ended) >= 1.0);
+    let refused_streams = "filrouge_streams_total{format=\"openai-chat\",outcome=\"stale_fence\"}";
+    assert!(metric(&client, refused_streams) >= 1.0);
     assert!(
         server
             .log()
@@ -377,9 +384,9 @@ fn a_recording_whose_lease_was_taken_over_ends_and_keeps_its_text() {
     );
     let cancelled = client.post(&format!("{turn}/cancel"), &json!({"fence": next}));
     cancelled.wrote(200);
-    let last = journal(&client);
-    let partial = last.iter().find(|(channel, _)| channel == "partial");
-    assert_eq!(partial.unwrap().1, text("To the left"), "{last:?}");
+    let items = journal(&client);
+    let partial = items.iter().find(|(channel, _)| channel == "partial");
+    assert_eq!(partial.unwrap().1, text("To the left"), "{items:?}");
     server.stop();
     world.verify();
 }
@@ -391,10 +398,9 @@ fn a_session_looks_absent_to_other_callers() {
     let ada = server.client().of("ada");
     start(&ada, "r", None);
     ada.put("/s/checkpoints", &json!({"state": {}})).wrote(201);
-    let fence = take(&ada, "a");
+    let fence = acquire(&ada, "a");
     for other in [server.client().of("bob"), server.client()] {
-        let ask = json!({"holder": "b", "fence": fence, "wait_ms": 0});
-        let asked = [
+        let replies = [
             other.get("/s/lease"),
             other.post("/s/lease", &json!({"holder": "b", "wait_ms": 0})),
             other.put("/s/lease", &json!({"holder": "a", "fence": fence})),
@@ -404,13 +410,13 @@ fn a_session_looks_absent_to_other_callers() {
             other.get("/s/checkpoints"),
             other.get("/s/checkpoints/latest"),
         ];
-        for reply in asked {
+        for reply in replies {
             let reported = reply.fails(404, "session_not_found");
-            assert!(!reported.to_string().contains("\"a\""), "{ask}: {reported}");
+            assert!(!reported.to_string().contains("\"a\""), "{reported}");
         }
-        // The error equals that for creating a session with an existing id.
-        let made = other.post("/s/resume", &json!({"holder": "b", "create": true}));
-        made.fails(409, "session_conflict");
+        // As for any creation under an id that exists.
+        let created = other.post("/s/resume", &json!({"holder": "b", "create": true}));
+        created.fails(409, "session_conflict");
     }
     assert_eq!(ada.see("/s/lease")["holder"], "a");
     server.stop();

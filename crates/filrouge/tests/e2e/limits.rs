@@ -1,4 +1,4 @@
-//! Large, slow and numerous requests: limited in bytes, in time and in number, and the server keeps running.
+//! Limits on the size, the duration and the number of requests.
 
 use std::io::{Read, Write};
 use std::net::TcpStream;
@@ -14,10 +14,10 @@ use crate::http::{Client, Reply, parse};
 use crate::world::{Server, World};
 
 pub(crate) const MIB: usize = 1 << 20;
-/// The time limit of a request: even on a slow machine, only a hanging request exceeds it.
+/// How long tests wait: even on a slow machine, only something that hangs exceeds it.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(30);
 
-/// A server with the section `[limits]`.
+/// Starts a server with these settings in the section `[limits]`, and its store in memory.
 pub(crate) fn limited(world: &World, limits: &str) -> Server {
     let file = world.path("limits.toml");
     std::fs::write(&file, format!("[limits]\n{limits}\n")).unwrap();
@@ -30,6 +30,7 @@ pub(crate) fn connect(server: &Server) -> TcpStream {
     stream
 }
 
+/// The head of a request that starts a turn, with additional headers.
 fn head(headers: &str) -> String {
     format!(
         "POST /api/v1/sessions/s/turns HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\n{headers}\r\n"
@@ -37,18 +38,19 @@ fn head(headers: &str) -> String {
 }
 
 /// Reads all bytes from the server until it closes the connection.
-pub(crate) fn rest(stream: &mut TcpStream) -> String {
+pub(crate) fn read_to_end(stream: &mut TcpStream) -> String {
     let mut answer = Vec::new();
     // A reset after the answer also counts as the end.
     stream.read_to_end(&mut answer).ok();
     String::from_utf8(answer).unwrap()
 }
 
-pub(crate) fn start(request: &str) -> serde_json::Value {
+/// The body that starts a turn.
+pub(crate) fn turn_body(request: &str) -> serde_json::Value {
     json!({ "request_id": request, "question_neutral": "?" })
 }
 
-fn lives(server: &Server) {
+fn assert_healthy(server: &Server) {
     assert_eq!(server.client().see("/healthz")["status"], "ok");
 }
 
@@ -61,11 +63,12 @@ pub(crate) fn metric(client: &Client, name: &str) -> f64 {
     line.map_or(0.0, |value| value.parse().unwrap())
 }
 
+/// Polls until `done`, for at most [`PATIENCE`].
 #[track_caller]
 pub(crate) fn until(what: &str, mut done: impl FnMut() -> bool) {
     let begin = Instant::now();
     while !done() {
-        assert!(begin.elapsed() < PATIENCE, "{what}");
+        assert!(begin.elapsed() < PATIENCE, "timeout: {what}");
         std::thread::sleep(Duration::from_millis(20));
     }
 }
@@ -74,7 +77,7 @@ pub(crate) fn until(what: &str, mut done: impl FnMut() -> bool) {
 fn a_body_announced_too_large_is_refused_before_it_is_sent() {
     let world = World::new();
     let server = limited(&world, "");
-    lives(&server);
+    assert_healthy(&server);
     let before = server.memory_peak();
     let mut stream = connect(&server);
     let head = head("content-length: 104857600\r\n");
@@ -90,12 +93,12 @@ fn a_body_announced_too_large_is_refused_before_it_is_sent() {
     reply.fails(413, "payload_too_large");
     let grown = server.memory_peak() - before;
     assert!(grown < 16 * MIB, "{grown} bytes more");
-    lives(&server);
+    assert_healthy(&server);
     server.stop();
 }
 
 #[test]
-fn an_endless_body_is_cut() {
+fn an_endless_body_is_cut_off() {
     let world = World::new();
     let server = limited(&world, "body_bytes = 1048576");
     let mut stream = connect(&server);
@@ -103,24 +106,25 @@ fn an_endless_body_is_cut() {
         .write_all(head("transfer-encoding: chunked\r\n").as_bytes())
         .unwrap();
     let mut reader = stream.try_clone().unwrap();
-    let answer = std::thread::spawn(move || rest(&mut reader));
+    let answer = std::thread::spawn(move || read_to_end(&mut reader));
     let chunk = [b"10000\r\n".as_slice(), &vec![b' '; 0x10000], b"\r\n"].concat();
     let begin = Instant::now();
     while stream.write_all(&chunk).is_ok() {
         assert!(begin.elapsed() < PATIENCE, "the body was read without end");
     }
     parse(&answer.join().unwrap()).fails(413, "payload_too_large");
-    lives(&server);
+    assert_healthy(&server);
     server.stop();
 }
 
-fn packed(bytes: &[u8]) -> Vec<u8> {
+fn gzip(bytes: &[u8]) -> Vec<u8> {
     let mut encoder = GzEncoder::new(Vec::new(), Compression::best());
     encoder.write_all(bytes).unwrap();
     encoder.finish().unwrap()
 }
 
-fn post_packed(client: &Client, encoding: &str, body: &[u8]) -> Reply {
+/// Posts a body with a `content-encoding`.
+fn post_encoded(client: &Client, encoding: &str, body: &[u8]) -> Reply {
     let length = body.len();
     let head = head(&format!(
         "content-encoding: {encoding}\r\ncontent-length: {length}\r\nconnection: close\r\n"
@@ -133,18 +137,18 @@ fn gzip_is_decompressed_within_limits() {
     let world = World::new();
     let server = limited(&world, "");
     let client = server.client();
-    let body = packed(start("r").to_string().as_bytes());
-    assert_eq!(post_packed(&client, "gzip", &body).status, 201);
-    assert_eq!(post_packed(&client, "x-gzip", &body).status, 200);
+    let body = gzip(turn_body("r").to_string().as_bytes());
+    assert_eq!(post_encoded(&client, "gzip", &body).status, 201);
+    assert_eq!(post_encoded(&client, "x-gzip", &body).status, 200);
     let before = server.memory_peak();
-    let bomb = packed(&vec![b' '; 64 * MIB]);
+    let bomb = gzip(&vec![b' '; 64 * MIB]);
     assert!(bomb.len() * 900 < 64 * MIB);
-    post_packed(&client, "gzip", &bomb).fails(413, "payload_too_large");
-    let twice = packed(&bomb);
-    post_packed(&client, "gzip", &twice).fails(400, "bad_request");
+    post_encoded(&client, "gzip", &bomb).fails(413, "payload_too_large");
+    let twice = gzip(&bomb);
+    post_encoded(&client, "gzip", &twice).fails(400, "bad_request");
     let grown = server.memory_peak() - before;
     assert!(grown < 24 * MIB, "{grown} bytes more");
-    post_packed(&client, "gzip", b"{}").fails(400, "bad_request");
+    post_encoded(&client, "gzip", b"{}").fails(400, "bad_request");
     for other in [
         "br",
         "zstd",
@@ -152,7 +156,7 @@ fn gzip_is_decompressed_within_limits() {
         "gzip, gzip",
         "gzip\r\ncontent-encoding: gzip",
     ] {
-        let problem = post_packed(&client, other, &body).fails(415, "unsupported_media_type");
+        let problem = post_encoded(&client, other, &body).fails(415, "unsupported_media_type");
         assert!(
             problem["hint"].as_str().unwrap().contains("gzip"),
             "{problem}"
@@ -162,7 +166,7 @@ fn gzip_is_decompressed_within_limits() {
 }
 
 #[test]
-fn a_body_that_arrives_too_slowly_is_cut() {
+fn a_body_that_arrives_too_slowly_is_cut_off() {
     let world = World::new();
     let server = limited(&world, "body_timeout_ms = 300");
     let mut stream = connect(&server);
@@ -176,9 +180,9 @@ fn a_body_that_arrives_too_slowly_is_cut() {
             std::thread::sleep(Duration::from_millis(50));
         }
     });
-    parse(&rest(&mut stream)).fails(408, "request_timeout");
+    parse(&read_to_end(&mut stream)).fails(408, "request_timeout");
     drip.join().unwrap();
-    assert!(begin.elapsed() < PATIENCE, "the body was not cut");
+    assert!(begin.elapsed() < PATIENCE, "the body was not cut off");
     assert_eq!(
         metric(
             &server.client(),
@@ -195,7 +199,7 @@ fn many_concurrent_bodies_stay_within_the_budget() {
     let world = World::new();
     let budget = 64 * MIB;
     let server = limited(&world, &format!("bodies_in_flight_bytes = {budget}"));
-    lives(&server);
+    assert_healthy(&server);
     let before = server.memory_peak();
     let text = "x".repeat(30 * MIB);
     let body = json!({ "request_id": "r", "question_neutral": text }).to_string();
@@ -204,7 +208,7 @@ fn many_concurrent_bodies_stay_within_the_budget() {
         body.len()
     ));
     let (first, second) = body.as_bytes().split_at(MIB);
-    let (together, overloaded, read) = (
+    let (barrier, overloaded, read) = (
         Barrier::new(BODIES),
         AtomicUsize::new(0),
         AtomicUsize::new(0),
@@ -215,9 +219,9 @@ fn many_concurrent_bodies_stay_within_the_budget() {
                 let mut stream = connect(&server);
                 stream.write_all(head.as_bytes()).ok();
                 stream.write_all(first).ok();
-                together.wait();
+                barrier.wait();
                 stream.write_all(second).ok();
-                let answer = rest(&mut stream);
+                let answer = read_to_end(&mut stream);
                 if answer.starts_with("HTTP/1.1 503") {
                     let reply = parse(&answer);
                     reply.fails(503, "overloaded");
@@ -235,7 +239,7 @@ fn many_concurrent_bodies_stay_within_the_budget() {
         overloaded > 0 && overloaded + read == BODIES,
         "{overloaded} refused, {read} read"
     );
-    // A body that is being read is in memory as sent and as parsed; socket buffers are extra.
+    // A body that is being read is in memory twice, as bytes and parsed; the rest is for socket buffers.
     let grown = server.memory_peak() - before;
     assert!(grown < 2 * budget + 256 * MIB, "{grown} bytes more");
     let client = server.client();
@@ -247,7 +251,7 @@ fn many_concurrent_bodies_stay_within_the_budget() {
         r#"filrouge_http_bodies_refused_total{reason="no_room"}"#,
     );
     assert!(refused >= overloaded as f64);
-    client.post("/s/turns", &start("after")).is(201);
+    client.post("/s/turns", &turn_body("after")).is(201);
     server.stop();
 }
 
@@ -269,13 +273,13 @@ fn every_request_has_an_id() {
     let mut seen = std::collections::BTreeSet::new();
     for bad in ["", "a b", "\u{e9}", &long] {
         let reply = client.bare("GET", "/healthz", &format!("x-request-id: {bad}\r\n"));
-        let made = reply.header("filrouge-request-id").unwrap().to_owned();
+        let generated = reply.header("filrouge-request-id").unwrap().to_owned();
         assert!(
-            made.len() == 32 && made.bytes().all(|b| b.is_ascii_hexdigit()),
-            "{made}"
+            generated.len() == 32 && generated.bytes().all(|b| b.is_ascii_hexdigit()),
+            "{generated}"
         );
-        assert_eq!(reply.header("x-request-id"), Some(made.as_str()));
-        assert!(seen.insert(made));
+        assert_eq!(reply.header("x-request-id"), Some(generated.as_str()));
+        assert!(seen.insert(generated));
     }
     server.stop();
 }
@@ -308,7 +312,7 @@ fn rates_are_bounded_and_the_wait_is_reported() {
 }
 
 #[test]
-fn bounds_are_configured_and_shown() {
+fn limits_are_configured_and_shown() {
     let world = World::new();
     let server = limited(&world, "item_bytes = 1000\nbody_bytes = 5000");
     let client = server.client();
@@ -387,7 +391,7 @@ fn logs_contain_nothing_that_was_sent() {
         .fails(422, "invalid");
     let metrics = client.bare("GET", "/metrics", "").text;
     server.ask_to_stop();
-    let log = server.ended();
+    let log = server.wait_for_exit();
     assert!(log.contains("request answered"), "{log}");
     assert!(!log.contains(CANARY), "{log}");
     assert!(!metrics.contains(CANARY), "{metrics}");

@@ -1,4 +1,4 @@
-//! Slow and large heads, stalled readers, too many connections, and callers that could block others.
+//! Limits on request heads, slow readers and connections; and callers that try to exhaust what all callers share.
 
 use std::io::{Read, Write};
 use std::time::{Duration, Instant};
@@ -7,11 +7,11 @@ use serde_json::json;
 
 use crate::caller::Caller;
 use crate::http::{Reply, parse, text_item};
-use crate::limits::{MIB, PATIENCE, connect, limited, metric, rest, start, until};
+use crate::limits::{MIB, PATIENCE, connect, limited, metric, read_to_end, turn_body, until};
 use crate::world::{Server, World};
 
 #[test]
-fn a_slow_request_head_is_cut_and_an_idle_connection_is_not() {
+fn a_slow_request_head_is_cut_off_and_an_idle_connection_is_not() {
     let world = World::new();
     let server = limited(&world, "header_timeout_ms = 300");
     let mut idle = connect(&server);
@@ -25,9 +25,9 @@ fn a_slow_request_head_is_cut_and_an_idle_connection_is_not() {
             std::thread::sleep(Duration::from_millis(50));
         }
     });
-    parse(&rest(&mut slow)).fails(408, "request_timeout");
+    parse(&read_to_end(&mut slow)).fails(408, "request_timeout");
     drip.join().unwrap();
-    assert!(begin.elapsed() < PATIENCE, "the connection was not cut");
+    assert!(begin.elapsed() < PATIENCE, "the connection was not cut off");
     let get = b"GET /healthz HTTP/1.1\r\nhost: localhost\r\n\r\n";
     for _ in 0..2 {
         idle.write_all(get).unwrap();
@@ -51,7 +51,7 @@ fn a_slow_request_head_is_cut_and_an_idle_connection_is_not() {
 }
 
 #[test]
-fn heads_are_limited_and_refusals_readable() {
+fn heads_are_limited_and_refusals_are_readable() {
     let world = World::new();
     let server = limited(&world, "");
     let client = server.client();
@@ -75,7 +75,7 @@ fn a_reader_that_stalls_is_dropped() {
     let world = World::new();
     let server = limited(&world, "write_stall_ms = 300");
     let client = server.client();
-    let turn = client.post("/s/turns", &start("r")).is(201);
+    let turn = client.post("/s/turns", &turn_body("r")).is(201);
     let items = format!("/s/turns/{}/items", turn["turn_id"].as_str().unwrap());
     let text = "x".repeat(15 * MIB);
     let body = json!({ "items": [text_item("a", "user", "plan", &text)] });
@@ -85,21 +85,21 @@ fn a_reader_that_stalls_is_dropped() {
     stalled.write_all(get).unwrap();
     let dropped = r#"filrouge_connections_dropped_total{reason="write"}"#;
     until("the reader is dropped", || metric(&client, dropped) == 1.0);
-    let mut got = Vec::new();
-    stalled.read_to_end(&mut got).ok();
-    assert!(got.starts_with(b"HTTP/1.1 200") && got.len() < 15 * MIB);
+    let mut received = Vec::new();
+    stalled.read_to_end(&mut received).ok();
+    assert!(received.starts_with(b"HTTP/1.1 200") && received.len() < 15 * MIB);
     // A slow but steady reader gets the complete answer.
     let mut reader = connect(&server);
     reader.write_all(b"GET /api/v1/sessions/s/items HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n").unwrap();
-    let (mut all, mut piece) = (0, vec![0; 2 * MIB]);
+    let (mut total, mut buffer) = (0, vec![0; 2 * MIB]);
     loop {
         std::thread::sleep(Duration::from_millis(20));
-        match reader.read(&mut piece).unwrap() {
+        match reader.read(&mut buffer).unwrap() {
             0 => break,
-            n => all += n,
+            n => total += n,
         }
     }
-    assert!(all > 15 * MIB, "{all}");
+    assert!(total > 15 * MIB, "{total} bytes");
     server.stop();
 }
 
@@ -107,29 +107,31 @@ fn a_reader_that_stalls_is_dropped() {
 fn connections_are_bounded() {
     let world = World::new();
     let server = limited(&world, "connections = 2");
-    let held = [connect(&server), connect(&server)];
+    let connections = [connect(&server), connect(&server)];
     let get = b"GET /healthz HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n";
-    let ask = || {
+    let get_health = || {
         let mut stream = connect(&server);
         stream.write_all(get).ok();
-        rest(&mut stream)
+        read_to_end(&mut stream)
     };
     until("a third connection is refused", || {
-        let answer = ask();
+        let answer = get_health();
         answer.starts_with("HTTP/1.1 503") && {
             parse(&answer).fails(503, "overloaded");
             true
         }
     });
-    drop(held);
-    until("one more is accepted", || ask().starts_with("HTTP/1.1 200"));
+    drop(connections);
+    until("a connection is accepted again", || {
+        get_health().starts_with("HTTP/1.1 200")
+    });
     server.stop();
 }
 
 #[test]
 fn large_answers_are_limited_even_while_clients_do_not_read_them() {
     let world = World::new();
-    // There is no index, since its updates would use additional memory.
+    // Without an index, whose updates would use additional memory.
     let settings = "large_answers = 2\nwrite_stall_ms = 3000\n\n[search]\nindex = false";
     let server = limited(&world, settings);
     let client = server.client();
@@ -146,8 +148,8 @@ fn large_answers_are_limited_even_while_clients_do_not_read_them() {
         reader.set_nonblocking(true).unwrap();
     }
     let answered = || {
-        let begun = slow.iter().filter(|reader| reader.peek(&mut [0]).is_ok());
-        begun.count()
+        let answered = slow.iter().filter(|reader| reader.peek(&mut [0]).is_ok());
+        answered.count()
     };
     until("two requests are answered", || answered() >= 2);
     std::thread::sleep(Duration::from_millis(500));
@@ -160,40 +162,42 @@ fn large_answers_are_limited_even_while_clients_do_not_read_them() {
     server.stop();
 }
 
-/// A turn's request with a body of `bytes`, except for its last bytes.
-fn announced(identity: &str, bytes: usize) -> String {
+/// The head of a request that starts a turn with a body of `bytes`; the caller may add headers and ends it.
+fn turn_head(identity: &str, bytes: usize) -> String {
     format!(
         "POST /api/v1/sessions/s/turns HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\nfilrouge-identity: {identity}\r\ncontent-length: {bytes}\r\n"
     )
 }
 
 #[test]
-fn one_caller_does_not_use_the_budget_of_all_bodies() {
+fn one_caller_cannot_use_the_whole_budget_for_bodies() {
     let world = World::new();
     let server = limited(
         &world,
         "bodies_in_flight_bytes = 67108864\nbody_bytes = 4194304",
     );
     let bytes = 3 * MIB;
-    let half: Vec<_> = (0..30)
+    let incomplete: Vec<_> = (0..30)
         .map(|_| {
             let mut stream = connect(&server);
-            let head = announced("ann", bytes + 1) + "\r\n";
+            let head = turn_head("ann", bytes + 1) + "\r\n";
             stream.write_all(head.as_bytes()).unwrap();
             stream.write_all(&vec![b' '; bytes]).ok();
             stream
         })
         .collect();
     let client = server.client();
-    let held = || metric(&client, "filrouge_http_bodies_bytes");
+    let held_bytes = || metric(&client, "filrouge_http_bodies_bytes");
     let refused = r#"filrouge_http_bodies_refused_total{reason="no_room"}"#;
-    until("her share is used up", || metric(&client, refused) >= 25.0);
-    assert!(held() >= bytes as f64 && held() <= (16 * MIB) as f64);
+    until("ann's share is used up", || {
+        metric(&client, refused) >= 25.0
+    });
+    assert!(held_bytes() >= bytes as f64 && held_bytes() <= (16 * MIB) as f64);
     let text = "x".repeat(2 * MIB);
     let turn = json!({ "request_id": "r", "question_neutral": text });
     client.of("bob").post("/b/turns", &turn).is(201);
-    until("a stalled body is cut", || held() == 0.0);
-    drop(half);
+    until("the stalled bodies are cut off", || held_bytes() == 0.0);
+    drop(incomplete);
     server.stop();
 }
 
@@ -201,13 +205,14 @@ fn one_caller_does_not_use_the_budget_of_all_bodies() {
 fn empty_gzip_members_block_no_other_request() {
     let world = World::new();
     let server = limited(&world, "");
+    // A gzip member that decompresses to nothing.
     let empty = [
         0x1f, 0x8b, 8, 0, 0, 0, 0, 0, 0, 255, 3, 0, 0, 0, 0, 0, 0, 0, 0, 0,
     ];
     let body = empty.repeat((32 * MIB) / empty.len());
     let post = |identity: &str| -> Reply {
         let head =
-            announced(identity, body.len()) + "content-encoding: gzip\r\nconnection: close\r\n\r\n";
+            turn_head(identity, body.len()) + "content-encoding: gzip\r\nconnection: close\r\n\r\n";
         server.client().raw(&[head.as_bytes(), &body].concat())
     };
     std::thread::scope(|scope| {
@@ -250,19 +255,20 @@ fn a_strangers_flood_does_not_affect_the_owner() {
 
 #[test]
 fn a_body_with_two_lengths_closes_its_connection() {
-    fn asked(server: &Server, headers: &str) -> String {
+    /// Sends a POST with these headers and then a GET on one connection; returns all answers.
+    fn send(server: &Server, headers: &str) -> String {
         let mut stream = connect(server);
         let text = format!(
             "POST /api/v1/sessions HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\n{headers}\r\n2\r\n{{}}\r\n0\r\n\r\nGET /healthz HTTP/1.1\r\nhost: localhost\r\n\r\n"
         );
         stream.write_all(text.as_bytes()).unwrap();
-        rest(&mut stream)
+        read_to_end(&mut stream)
     }
     let world = World::new();
     let server = limited(&world, "");
     let (length, chunked) = ("content-length: 7\r\n", "transfer-encoding: chunked\r\n");
     for headers in [[length, chunked], [chunked, length]] {
-        let answer = asked(&server, &headers.concat());
+        let answer = send(&server, &headers.concat());
         assert_eq!(answer.matches("HTTP/1.1 ").count(), 1, "{answer}");
         let reply = parse(&answer);
         assert_eq!(
@@ -275,8 +281,8 @@ fn a_body_with_two_lengths_closes_its_connection() {
 
 #[test]
 fn a_body_after_a_refusal_does_not_disturb_the_next_request() {
-    // Refused for its query, before its body is read.
-    let refused = |headers: &str| {
+    // The head of a request that is refused for its query, before its body is read.
+    let refused_head = |headers: &str| {
         format!(
             "POST /api/v1/sessions?dry_run=true HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\n{headers}\r\n"
         )
@@ -292,26 +298,26 @@ fn a_body_after_a_refusal_does_not_disturb_the_next_request() {
         ("transfer-encoding: chunked\r\n", &chunked),
     ] {
         let mut stream = connect(&server);
-        stream.write_all(refused(headers).as_bytes()).unwrap();
+        stream.write_all(refused_head(headers).as_bytes()).unwrap();
         std::thread::sleep(Duration::from_millis(50));
         stream.write_all(body.as_bytes()).unwrap();
         stream.write_all(next.as_bytes()).unwrap();
-        let answers = rest(&mut stream);
+        let answers = read_to_end(&mut stream);
         let (first, second) = answers.split_at(answers.rfind("HTTP/1.1 ").unwrap());
         let first = parse(first);
         first.fails(422, "invalid");
         assert_eq!(first.header("connection"), None, "{first:?}");
         assert_eq!(parse(second).status, 200);
     }
-    // A body that would make the server wait, or is large, is not drained: the client must not send another request.
+    // The server does not read such a body if it is large or has not arrived: it closes the connection.
     for headers in [
         "content-length: 9\r\nexpect: 100-continue\r\n",
         "content-length: 9\r\n",
         "content-length: 300000\r\n",
     ] {
         let mut stream = connect(&server);
-        stream.write_all(refused(headers).as_bytes()).unwrap();
-        let reply = parse(&rest(&mut stream));
+        stream.write_all(refused_head(headers).as_bytes()).unwrap();
+        let reply = parse(&read_to_end(&mut stream));
         reply.fails(422, "invalid");
         assert_eq!(reply.header("connection"), Some("close"), "{reply:?}");
     }

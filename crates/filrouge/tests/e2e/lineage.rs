@@ -9,12 +9,13 @@ use crate::http::Client;
 use crate::import::import;
 use crate::world::{World, copy_tree, fixture};
 
-fn make(client: &Client, id: &str, parent: Option<&str>) {
+fn create_session(client: &Client, id: &str, parent: Option<&str>) {
     let body =
         json!({ "session_id": id, "parent_session_id": parent, "title": format!("the {id}") });
     client.post("", &body).wrote(201);
 }
 
+/// The session ids of relatives, which are objects with or without a member `session`.
 fn ids(relatives: &Value) -> Vec<&str> {
     let all = relatives.as_array().unwrap().iter();
     all.map(|r| {
@@ -39,7 +40,7 @@ fn lineage_lists_ancestors_siblings_and_descendants() {
         ("a1", Some("a")),
         ("a2", Some("a")),
     ] {
-        make(&ada, id, parent);
+        create_session(&ada, id, parent);
     }
     let root = ada.see("/root/lineage");
     assert_eq!(ids(&root["descendants"]), ["a", "b", "a1", "a2"]);
@@ -70,7 +71,7 @@ fn lineage_lists_ancestors_siblings_and_descendants() {
     assert_eq!(
         world.json(&["lineage", "a1"]),
         a1,
-        "the same on the command line"
+        "the command line prints another lineage"
     );
     let text = world.ok(&["lineage", "a"]);
     let lines: Vec<&str> = text.lines().collect();
@@ -89,10 +90,10 @@ fn lineage_lists_ancestors_siblings_and_descendants() {
     assert_eq!(world.run(&["lineage", ""]).code, Some(2));
 
     // A cycle, and a parent that does not exist.
-    make(&ada, "x", Some("y"));
+    create_session(&ada, "x", Some("y"));
     let x = ada.see("/x/lineage");
     assert_eq!((&x["gaps"], &x["cycle"]), (&json!(["y"]), &json!(false)));
-    make(&ada, "y", Some("x"));
+    create_session(&ada, "y", Some("x"));
     let x = ada.see("/x/lineage");
     assert_eq!(
         (
@@ -117,31 +118,31 @@ fn foreign_relatives_look_absent() {
     let world = World::new();
     let server = world.serve();
     let (ada, bob) = (server.client().of("ada"), server.client().of("bob"));
-    make(&ada, "adas-parent", None);
-    make(&bob, "child-1", Some("adas-parent"));
-    make(&bob, "child-2", Some("never-was-p"));
-    make(&ada, "adas-sibling", Some("never-was-p"));
-    make(&ada, "adas-child", Some("child-2"));
+    create_session(&ada, "adas-parent", None);
+    create_session(&bob, "child-1", Some("adas-parent"));
+    create_session(&bob, "child-2", Some("never-was-p"));
+    create_session(&ada, "adas-sibling", Some("never-was-p"));
+    create_session(&ada, "adas-child", Some("child-2"));
     let question =
         json!({ "request_id": "r", "question_neutral": "secret", "answer_neutral": "secret" });
     ada.post("/adas-child/turns", &question).wrote(201);
     for call in ["lineage", "stats"] {
         let foreign = bob.get(&format!("/child-1/{call}"));
         let absent = bob.get(&format!("/child-2/{call}"));
-        let reported = |text: &str| {
+        let normalized = |text: &str| {
             let text = text.replace("child-1", "CHILD").replace("child-2", "CHILD");
             text.replace("adas-parent", "PARENT")
                 .replace("never-was-p", "PARENT")
         };
         assert_eq!(
-            (foreign.status, reported(&foreign.text)),
-            (200, reported(&absent.text)),
+            (foreign.status, normalized(&foreign.text)),
+            (200, normalized(&absent.text)),
             "{call}"
         );
         assert!(!absent.text.contains("adas-"), "{call}: {absent:?}");
         let foreign = bob.get(&format!("/adas-parent/{call}"));
         let absent = bob.get(&format!("/never-was-p/{call}"));
-        assert_eq!(reported(&foreign.text), reported(&absent.text));
+        assert_eq!(normalized(&foreign.text), normalized(&absent.text));
         absent.fails(404, "session_not_found");
     }
     assert_eq!(
@@ -160,14 +161,15 @@ fn foreign_relatives_look_absent() {
     server.stop();
 }
 
-fn five(statistics: &Value) -> u64 {
+/// The sum of all kinds of tokens.
+fn total_tokens(statistics: &Value) -> u64 {
     let counts = statistics["tokens"].as_object().unwrap();
     assert_eq!(counts.len(), 5);
     counts.values().map(|n| n.as_u64().unwrap()).sum()
 }
 
-/// The totals that OpenCode stores with the messages of a session.
-fn totals(world: &World, id: &str) -> u64 {
+/// The sum of the totals that OpenCode stores with the messages of a session.
+fn stored_tokens(world: &World, id: &str) -> u64 {
     let shown = world.json(&["sessions", "show", id]);
     let items = shown["items"].as_array().unwrap().iter();
     items
@@ -188,32 +190,35 @@ fn statistics_of_an_imported_history_equal_its_own_totals() {
         assert_eq!(own["items"], session["last_seq"], "{id}");
         assert_eq!(own["turns"], session["turn_count"], "{id}");
         assert_eq!(
-            (five(own), &own["usage_unknown"]),
-            (totals(&world, id), &json!(0)),
+            (total_tokens(own), &own["usage_unknown"]),
+            (stored_tokens(&world, id), &json!(0)),
             "{id}"
         );
-        tokens += five(own);
+        tokens += total_tokens(own);
         reasoning += own["tokens"]["reasoning"].as_u64().unwrap();
         let lineage = world.json(&["lineage", id]);
-        let below = ids(&lineage["descendants"]);
+        let descendants = ids(&lineage["descendants"]);
         let sum = |member: &str| -> u64 {
-            let of = |id: &str| world.json(&["stats", id])["own"][member].as_u64().unwrap();
-            below.iter().map(|d| of(d)).sum::<u64>() + own[member].as_u64().unwrap()
+            let own_value = |id: &str| world.json(&["stats", id])["own"][member].as_u64().unwrap();
+            descendants.iter().map(|d| own_value(d)).sum::<u64>() + own[member].as_u64().unwrap()
         };
-        families += usize::from(!below.is_empty());
+        families += usize::from(!descendants.is_empty());
         let family = &all["with_descendants"];
-        assert_eq!(family["sessions"], below.len() as u64 + 1, "{id}");
+        assert_eq!(family["sessions"], descendants.len() as u64 + 1, "{id}");
         for member in ["items", "turns", "tool_calls", "tool_errors", "messages"] {
             assert_eq!(family[member], sum(member), "{id}: {member}");
         }
-        assert_eq!(&all["without_copied"], family, "{id}: nothing was copied");
+        assert_eq!(
+            &all["without_copied"], family,
+            "{id}: this history has no copies"
+        );
     }
     assert!(
         tokens > 10_000 && reasoning > 0 && families > 0,
-        "{tokens} {reasoning} {families}"
+        "{tokens} tokens, {reasoning} for reasoning, {families} families"
     );
-    let some = list["data"][0]["session_id"].as_str().unwrap();
-    let text = world.ok(&["stats", some]);
+    let first = list["data"][0]["session_id"].as_str().unwrap();
+    let text = world.ok(&["stats", first]);
     assert!(
         text.contains("WITHOUT COPIED") && text.contains("tokens in") && text.contains("agents: "),
         "{text}"
@@ -221,7 +226,7 @@ fn statistics_of_an_imported_history_equal_its_own_totals() {
     assert_eq!(world.run(&["stats", "none"]).code, Some(1));
 }
 
-/// Copies a file with other ids, and applies `change`.
+/// Copies a JSON file under new message and part ids, and applies `change`.
 fn copy_json(from: &Path, to: &Path, change: &dyn Fn(&mut Value)) {
     let text = fs::read_to_string(from).unwrap();
     let text = text.replace("msg_", "msg_f").replace("prt_", "prt_f");
@@ -231,6 +236,7 @@ fn copy_json(from: &Path, to: &Path, change: &dyn Fn(&mut Value)) {
     fs::write(to, value.to_string()).unwrap();
 }
 
+/// The names of the files in a folder.
 fn names(folder: &Path) -> Vec<String> {
     let entries = fs::read_dir(folder).unwrap();
     entries
@@ -276,6 +282,7 @@ fn copied_messages_of_a_fork_are_distinguished() {
     copy_tree(&fixture("opencode-json"), &folder);
     let storage = folder.join("storage");
     let sessions = storage.join("session");
+    // The session with the most messages.
     let (project, old) = names(&sessions)
         .into_iter()
         .flat_map(|p| {
@@ -284,7 +291,7 @@ fn copied_messages_of_a_fork_are_distinguished() {
                 .map(move |s| (p.clone(), s))
         })
         .map(|(p, s)| (p, s.trim_end_matches(".json").to_owned()))
-        .max_by_key(|(_, s)| names_or_none(&storage.join("message").join(s)))
+        .max_by_key(|(_, s)| count_files(&storage.join("message").join(s)))
         .unwrap();
     fork(&storage, &project, &old, "ses_forked", 1_900_000_000_000);
     import(&world, &folder);
@@ -300,16 +307,17 @@ fn copied_messages_of_a_fork_are_distinguished() {
     ] {
         assert_eq!(forked["own"][member], original["own"][member], "{member}");
     }
-    assert!(five(&original["own"]) > 1000);
+    assert!(total_tokens(&original["own"]) > 1000);
     let copied = &forked["without_copied"];
     assert_eq!(
-        (five(copied), &copied["items"], &copied["turns"]),
+        (total_tokens(copied), &copied["items"], &copied["turns"]),
         (0, &json!(0), &json!(0))
     );
     assert_eq!(original["without_copied"], original["with_descendants"]);
 }
 
-fn names_or_none(folder: &Path) -> usize {
+/// The number of files in a folder, which may be absent.
+fn count_files(folder: &Path) -> usize {
     if folder.exists() {
         names(folder).len()
     } else {

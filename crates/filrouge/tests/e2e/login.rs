@@ -1,4 +1,4 @@
-//! Login: an ephemeral session gets its owner and is moved into the ledger: complete, once, and for no other identity.
+//! A login gives an ephemeral session its owner, and moves it into the ledger: completely, once, and for one identity.
 
 use std::sync::Barrier;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -12,8 +12,11 @@ use crate::limits::{metric, until};
 use crate::upload_client::{Upload, text_chunk};
 use crate::world::World;
 
-/// Records a visitor's conversation: two finished turns, a failed one and an open one.
-fn visit(client: &Client, session: &str) -> Vec<Value> {
+/// The end of the Redis key of an ephemeral session.
+const EPHEMERAL_KEY: &str = ":e";
+
+/// Records an anonymous conversation: two finished turns, a failed one and an open one.
+fn record_anonymous(client: &Client, session: &str) -> Vec<Value> {
     let turns = format!("/{session}/turns");
     check_ephemeral(&client.post(&turns, &whole("r1", "One?", CANARY)), 201);
     let two = check_ephemeral(&client.post(&turns, &open("r2", "Two?")), 201);
@@ -40,7 +43,7 @@ fn visit(client: &Client, session: &str) -> Vec<Value> {
 /// Checks that the owner sees everything from before the login, unchanged.
 fn assert_complete(ada: &Client, session: &str, before: &[Value]) {
     let after = ada.all(&format!("/{session}/turns"), 50);
-    for (was, is) in before.iter().zip(&after) {
+    for (old, new) in before.iter().zip(&after) {
         for member in [
             "turn_id",
             "request_id",
@@ -53,7 +56,7 @@ fn assert_complete(ada: &Client, session: &str, before: &[Value]) {
             "first_seq",
             "last_seq",
         ] {
-            assert_eq!(was[member], is[member], "{member}");
+            assert_eq!(old[member], new[member], "{member}");
         }
     }
     assert!(after.len() >= before.len());
@@ -81,9 +84,9 @@ fn assert_absent_for(others: &[&Client], session: &str, turn: &Value) {
         let item = json!({ "items": [text_item("x", "user", "plan", "?")] });
         let late = other.post(&format!("{}/items", at(session, turn)), &item);
         late.fails(404, "session_not_found");
-        let begun = other.post(&format!("/{session}/turns"), &whole("mine", "?", "!"));
-        begun.fails(409, "session_conflict");
-        assert!(!begun.text.contains(CANARY));
+        let created = other.post(&format!("/{session}/turns"), &whole("other", "?", "!"));
+        created.fails(409, "session_conflict");
+        assert!(!created.text.contains(CANARY));
         assert_eq!(other.see("")["data"], json!([]));
     }
 }
@@ -94,9 +97,9 @@ fn the_first_turn_with_an_identity_moves_the_anonymous_history() {
     let server = ephemeral(&world, &[]);
     let (anonymous, ada) = (server.client(), server.client().of("ada"));
     let bob = server.client().of("bob");
-    let before = visit(&anonymous, "v");
+    let before = record_anonymous(&anonymous, "v");
     world.holds_nowhere(CANARY);
-    // A read is no login.
+    // A read is not a login.
     assert_eq!(ada.all("/v/turns", 50), before);
     assert_eq!(world.json(&["sessions", "list"])["data"], json!([]));
 
@@ -110,7 +113,7 @@ fn the_first_turn_with_an_identity_moves_the_anonymous_history() {
     let linked: Vec<&Value> = linked.iter().filter(|i| i["channel"] == "link").collect();
     assert_eq!(linked.len(), 1, "{linked:?}");
     assert_eq!(pairs(&ada, "v").len(), 3);
-    // The turn that was open can be continued.
+    // The turn that was open at the login can be finalized.
     let path = format!("{}/finalize", at("v", &before[3]));
     ada.post(&path, &json!({ "answer_neutral": "Four." }))
         .wrote(200);
@@ -138,21 +141,22 @@ fn a_link_moves_the_history_and_a_second_link_is_refused() {
     let server = ephemeral(&world, &[]);
     let anonymous = server.client();
     let (ada, bob) = (anonymous.of("ada"), anonymous.of("bob"));
-    let before = visit(&anonymous, "v");
-    let to = |identity: &str| json!({ "identity_id": identity });
-    let linked = anonymous.put("/v/link", &to("ada")).wrote(200);
+    let before = record_anonymous(&anonymous, "v");
+    let link_to = |identity: &str| json!({ "identity_id": identity });
+    let linked = anonymous.put("/v/link", &link_to("ada")).wrote(200);
     assert_eq!(linked["identity_id"], "ada");
     assert_complete(&ada, "v", &before);
-    ada.put("/v/link", &to("ada")).wrote(200);
+    ada.put("/v/link", &link_to("ada")).wrote(200);
     anonymous
-        .put("/v/link", &to("bob"))
+        .put("/v/link", &link_to("bob"))
         .fails(409, "session_linked");
-    bob.put("/v/link", &to("bob")).fails(409, "session_linked");
+    bob.put("/v/link", &link_to("bob"))
+        .fails(409, "session_linked");
     assert!(server.log().contains("[SESSIONS][LINK_REFUSED]"));
     assert_absent_for(&[&anonymous, &bob], "v", &before[0]);
     let stranger = server.client();
     stranger
-        .put("/none/link", &to("ada"))
+        .put("/none/link", &link_to("ada"))
         .fails(404, "session_not_found");
     server.stop();
     world.verify();
@@ -172,7 +176,7 @@ fn a_login_ends_an_open_stream_and_keeps_its_text() {
     assert_eq!(recorded["answer_neutral"], CANARY);
     anonymous.get("/v").fails(404, "session_not_found");
 
-    // A stream that is open during a login is ended by it.
+    // A login ends an open stream.
     let turn = check_ephemeral(&anonymous.post("/w/turns", &open("r1", "One?")), 201);
     let mut upload = Upload::chat(&server, &at("w", &turn), "");
     upload.say("so f");
@@ -207,16 +211,16 @@ fn one_of_two_concurrent_logins_wins_on_any_server() {
             201,
         );
     }
-    let together = Barrier::new(2);
+    let barrier = Barrier::new(2);
     let won: Vec<Vec<bool>> = std::thread::scope(|scope| {
         let racers: Vec<_> = ["ada", "bob"]
             .into_iter()
             .zip(&servers)
             .map(|(identity, server)| {
-                let (client, names, together) = (server.client().of(identity), &names, &together);
+                let (client, names, barrier) = (server.client().of(identity), &names, &barrier);
                 scope.spawn(move || {
-                    let race = |(n, name): (usize, &String)| {
-                        together.wait();
+                    let log_in = |(n, name): (usize, &String)| {
+                        barrier.wait();
                         let reply = match n % 2 {
                             0 => client.put(
                                 &format!("/{name}/link"),
@@ -230,14 +234,17 @@ fn one_of_two_concurrent_logins_wins_on_any_server() {
                             _ => panic!("{reply:?}"),
                         }
                     };
-                    names.iter().enumerate().map(race).collect()
+                    names.iter().enumerate().map(log_in).collect()
                 })
             })
             .collect();
         racers.into_iter().map(|r| r.join().unwrap()).collect()
     });
     for (n, name) in names.iter().enumerate() {
-        assert_ne!(won[0][n], won[1][n], "{name}: one of them");
+        assert_ne!(
+            won[0][n], won[1][n],
+            "{name}: exactly one login must succeed"
+        );
         let owner = if won[0][n] { "ada" } else { "bob" };
         let other = if won[0][n] { "bob" } else { "ada" };
         for server in &servers {
@@ -260,7 +267,10 @@ fn one_of_two_concurrent_logins_wins_on_any_server() {
             }
         }
     }
-    assert!(!held(&redis).contains(":e"), "no ephemeral session is left");
+    assert!(
+        !held(&redis).contains(EPHEMERAL_KEY),
+        "an ephemeral session is left in Redis"
+    );
     for server in servers {
         server.stop();
     }
@@ -268,13 +278,13 @@ fn one_of_two_concurrent_logins_wins_on_any_server() {
 }
 
 #[test]
-fn killed_in_the_middle_of_logins_it_continues() {
+fn logins_continue_after_a_kill() {
     const SESSIONS: usize = 24;
     let (world, redis) = (World::new(), Redis::start());
     let mut server = with_redis(&world, &redis, &[]);
     let name = |n: usize| format!("v{n}");
     let before: Vec<_> = (0..SESSIONS)
-        .map(|n| visit(&server.client(), &name(n)))
+        .map(|n| record_anonymous(&server.client(), &name(n)))
         .collect();
     let done = AtomicUsize::new(0);
     for killed_at in [3, 9, 15] {
@@ -282,7 +292,7 @@ fn killed_in_the_middle_of_logins_it_continues() {
         let from = done.load(Ordering::Relaxed);
         std::thread::scope(|scope| {
             let work = scope.spawn(|| {
-                // Every login without a known result is repeated.
+                // A login that got no answer is repeated in the next round.
                 for n in from..SESSIONS {
                     let body = whole("login", "In?", "In.").to_string();
                     match ada.try_post(&format!("/{}/turns", name(n)), &body) {
@@ -292,7 +302,7 @@ fn killed_in_the_middle_of_logins_it_continues() {
                     done.store(n + 1, Ordering::Relaxed);
                 }
             });
-            until("some have logged in", || {
+            until("some logins are done", || {
                 done.load(Ordering::Relaxed) >= killed_at || work.is_finished()
             });
             server.kill();
@@ -307,13 +317,20 @@ fn killed_in_the_middle_of_logins_it_continues() {
         assert!(again.status == 200 || again.status == 201, "{again:?}");
         assert_complete(&ada, &session, before);
         let questions: Vec<_> = pairs(&ada, &session).into_iter().map(|(q, _)| q).collect();
-        assert_eq!(questions, ["One?", "Two?", "In?"], "each once, in order");
+        assert_eq!(
+            questions,
+            ["One?", "Two?", "In?"],
+            "a question is missing, repeated or in another order"
+        );
         server
             .client()
             .get(&format!("/{session}"))
             .fails(404, "session_not_found");
     }
-    assert!(!held(&redis).contains(":e"), "no ephemeral session is left");
+    assert!(
+        !held(&redis).contains(EPHEMERAL_KEY),
+        "an ephemeral session is left in Redis"
+    );
     server.stop();
     world.verify();
 }
@@ -333,7 +350,7 @@ fn the_history_is_moved_once_redis_answers_again() {
     anonymous.get("/v").fails(404, "session_not_found");
     redis.resume();
     let mut n = 4;
-    until("they come", || {
+    until("the earlier turns are moved", || {
         n += 1;
         let body = whole(&format!("r{n}"), &format!("{n}?"), "!");
         ada.post("/v/turns", &body).wrote(201);
@@ -342,14 +359,19 @@ fn the_history_is_moved_once_redis_answers_again() {
             r#"filrouge_backfilled_turns_total{when="late"}"#,
         ) == 3.0
     });
-    let said = pairs(&ada, "v");
+    let history = pairs(&ada, "v");
     assert_eq!(
-        said.iter().filter(|(_, answer)| answer == CANARY).count(),
+        history
+            .iter()
+            .filter(|(_, answer)| answer == CANARY)
+            .count(),
         3
     );
-    assert_eq!(said.len(), n, "{said:?}");
+    assert_eq!(history.len(), n, "{history:?}");
     anonymous.get("/v").fails(404, "session_not_found");
-    until("no session is left", || !held(&redis).contains(":e"));
+    until("Redis contains no ephemeral session", || {
+        !held(&redis).contains(EPHEMERAL_KEY)
+    });
     server.stop();
     world.verify();
 }
@@ -364,14 +386,14 @@ fn the_ledger_gets_only_the_configured_metadata_and_items() {
         "metadata": { "channel": "web", "mood": CANARY, "ip": ADDRESS, "x-forwarded-for": ADDRESS },
         "items": [text_item("i", "assistant", "tool_result", "t00l-w0rds")] });
     let turn = check_ephemeral(&anonymous.post("/v/turns", &body), 201);
-    let kept = &turn["metadata"];
+    let metadata = &turn["metadata"];
     assert_eq!(
-        (&kept["mood"], &kept["channel"]),
+        (&metadata["mood"], &metadata["channel"]),
         (&json!(CANARY), &json!("web"))
     );
     assert!(
-        kept["ip_hash"].is_string() && kept["ip"].is_null(),
-        "{kept}"
+        metadata["ip_hash"].is_string() && metadata["ip"].is_null(),
+        "{metadata}"
     );
     assert_eq!(anonymous.all("/v/items", 50).len(), 3);
     let in_redis = held(&redis);
@@ -381,7 +403,7 @@ fn the_ledger_gets_only_the_configured_metadata_and_items() {
     let turn = ada.see("/v/turns")["data"][0].clone();
     let members: Vec<&String> = turn["metadata"].as_object().unwrap().keys().collect();
     assert_eq!(members.len(), 2, "{members:?}");
-    assert_eq!(turn["metadata"]["ip_hash"], kept["ip_hash"]);
+    assert_eq!(turn["metadata"]["ip_hash"], metadata["ip_hash"]);
     let channels: Vec<Value> = ada
         .all("/v/items", 50)
         .iter()
@@ -394,15 +416,15 @@ fn the_ledger_gets_only_the_configured_metadata_and_items() {
     ada.post("/v/turns", &body).wrote(201);
     assert_eq!(
         ada.all("/v/turns", 50)[1]["metadata"]["ip_hash"],
-        kept["ip_hash"]
+        metadata["ip_hash"]
     );
     assert!(metric(&anonymous, r#"filrouge_metadata_dropped_total{key="mood"}"#) >= 1.0);
-    let left_out = r#"filrouge_items_not_recorded_total{channel="tool_result"}"#;
-    assert!(metric(&anonymous, left_out) >= 1.0);
+    let not_recorded = r#"filrouge_items_not_recorded_total{channel="tool_result"}"#;
+    assert!(metric(&anonymous, not_recorded) >= 1.0);
     server.stop();
-    for words in [CANARY, ADDRESS, "t00l-w0rds"] {
-        world.holds_nowhere(words);
-        assert!(!held(&redis).contains(words), "{words}");
+    for text in [CANARY, ADDRESS, "t00l-w0rds"] {
+        world.holds_nowhere(text);
+        assert!(!held(&redis).contains(text), "{text}");
     }
     world.verify();
 }

@@ -1,22 +1,21 @@
-//! End to end: the built binary in a hermetic home, driven by its command line and over HTTP.
+//! End-to-end tests: the built binary in a hermetic home folder, driven through its command line and over HTTP.
 #![cfg(target_os = "linux")]
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,
     clippy::print_stderr,
-    reason = "tests fail by panicking, and print where their world was left"
+    reason = "tests fail by panicking, and print the folder with their files"
 )]
 
 mod access;
 mod addresses;
-mod attack;
 mod audit;
 mod audit_failures;
 mod audit_rows;
 mod bundle;
 mod busy;
 mod bytes;
-mod call_lines;
+mod call_log;
 mod caller;
 mod calls_config;
 mod canary;
@@ -36,18 +35,19 @@ mod erase;
 mod hot;
 mod hot_config;
 mod http;
+mod http_complete_turns;
 mod http_ids;
 mod http_input;
 mod http_lists;
 mod http_turns;
-mod http_whole;
 mod identity_turns;
 mod import;
 mod import_changes;
 mod index;
+mod injection;
 mod issuer;
 mod jwt;
-mod keys;
+mod keyring;
 mod kpi;
 mod leases;
 mod limits;
@@ -84,11 +84,11 @@ mod redis_copies;
 mod resume;
 mod rollback;
 mod search_doctor;
-mod search_forgotten;
 mod search_heavy;
 mod search_http;
 mod search_ledger;
 mod search_owners;
+mod search_redacted;
 mod second_identity;
 mod secrets;
 mod servers;
@@ -98,7 +98,7 @@ mod sessions_tail;
 mod source_answers;
 mod source_cli;
 mod source_import;
-mod source_shown;
+mod source_output;
 mod spool;
 mod stream_formats;
 mod stream_limits;

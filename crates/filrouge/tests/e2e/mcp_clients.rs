@@ -17,7 +17,8 @@ mod installed;
 
 use installed::Installed;
 
-const OFFICIAL: &str = include_str!("mcp_clients/official.py");
+/// The script that runs an official Python client.
+const PYTHON_CLIENT: &str = include_str!("mcp_clients/official.py");
 
 /// Every tool with the arguments of a call; `ID` is a session.
 const CALLS: [(&str, &[&str]); 7] = [
@@ -30,7 +31,7 @@ const CALLS: [(&str, &[&str]); 7] = [
     ("export_session", &["sessionID=ID", "format=md"]),
 ];
 
-/// The scenarios that apply to every server; the others need tools made for the suite.
+/// The scenarios of the conformance suite that apply to every server; the others need tools written for the suite.
 const SCENARIOS: [&str; 9] = [
     "server-initialize",
     "ping",
@@ -43,7 +44,7 @@ const SCENARIOS: [&str; 9] = [
     "dns-rebinding-protection",
 ];
 
-/// Runs a client, which must report no problem; returns its output.
+/// Runs a client, which must succeed; returns its output.
 fn client_output(command: &mut Command) -> String {
     let output = command.output().unwrap();
     let out = String::from_utf8_lossy(&output.stdout).into_owned();
@@ -61,7 +62,7 @@ fn json(command: &mut Command) -> Value {
     serde_json::from_str(&out).unwrap_or_else(|e| panic!("{command:?}: {e}\n{out}"))
 }
 
-/// How clients start or reach the server.
+/// What clients need to start a server or to reach the running one.
 struct ServerAccess<'a> {
     world: &'a World,
     source: &'a str,
@@ -69,7 +70,7 @@ struct ServerAccess<'a> {
 }
 
 impl ServerAccess<'_> {
-    /// Runs the inspector over stdio or HTTP, with the protocol of a generation.
+    /// Runs the inspector over stdio or HTTP; `era` is its name of a protocol generation.
     fn inspect(&self, installed: &Installed, stdio: bool, era: &str, rest: &[&str]) -> Value {
         let mut command = installed.inspector();
         command
@@ -77,8 +78,8 @@ impl ServerAccess<'_> {
             .args(rest);
         if stdio {
             let home = ["HOME", "XDG_DATA_HOME", "XDG_CONFIG_HOME", "XDG_STATE_HOME"];
-            let own = self.world.command(&[]);
-            for (name, value) in own.get_envs() {
+            let isolated = self.world.command(&[]);
+            for (name, value) in isolated.get_envs() {
                 if let (Some(name), Some(value)) = (name.to_str(), value)
                     && home.contains(&name)
                 {
@@ -95,14 +96,14 @@ impl ServerAccess<'_> {
         json(&mut command)
     }
 
-    fn inspector(&self, installed: &Installed) {
+    fn check_inspector(&self, installed: &Installed) {
         for (stdio, era) in [
             (true, "legacy"),
             (true, "modern"),
             (false, "legacy"),
             (false, "modern"),
         ] {
-            // In strict mode a problem in a schema is a failure.
+            // With --strict, the inspector fails if a schema has a problem.
             let listed = self.inspect(
                 installed,
                 stdio,
@@ -120,10 +121,14 @@ impl ServerAccess<'_> {
         for (number, (tool, arguments)) in CALLS.iter().enumerate() {
             let arguments = arguments
                 .iter()
-                .map(|given| given.replace("ID=ID", &format!("ID={id}")));
+                .map(|argument| argument.replace("ID=ID", &format!("ID={id}")));
             let arguments: Vec<String> = arguments.collect();
             let mut rest = vec!["--method", "tools/call", "--tool-name", tool];
-            rest.extend(arguments.iter().flat_map(|given| ["--tool-arg", given]));
+            rest.extend(
+                arguments
+                    .iter()
+                    .flat_map(|argument| ["--tool-arg", argument]),
+            );
             for stdio in [true, false] {
                 let era = ["legacy", "modern"][number % 2];
                 let called = self.inspect(installed, stdio, era, &rest);
@@ -137,7 +142,7 @@ impl ServerAccess<'_> {
         }
     }
 
-    fn conformance(&self, installed: &Installed) {
+    fn check_conformance(&self, installed: &Installed) {
         for scenario in SCENARIOS {
             let mut command = installed.conformance();
             let url = self.server.origin();
@@ -146,14 +151,14 @@ impl ServerAccess<'_> {
         }
     }
 
-    fn official(&self, installed: &Installed) {
+    fn check_python_clients(&self, installed: &Installed) {
         let script = self.world.path("official.py");
-        fs::write(&script, OFFICIAL).unwrap();
+        fs::write(&script, PYTHON_CLIENT).unwrap();
         for (name, version) in [("newest", "2026-07-28"), ("older", "2025-11-25")] {
-            let own = self.world.command(&[]);
+            let isolated = self.world.command(&[]);
             let python = || {
                 let mut command = Command::new(installed.python(name));
-                for (variable, value) in own.get_envs() {
+                for (variable, value) in isolated.get_envs() {
                     match value {
                         Some(value) => command.env(variable, value),
                         None => command.env_remove(variable),
@@ -177,11 +182,11 @@ impl ServerAccess<'_> {
     }
 }
 
-/// Runs `what` with the server and the clients, if the clients can be installed.
-fn with_clients(what: fn(&ServerAccess<'_>, &Installed)) {
+/// Runs `check` with a server and the clients, if the clients can be installed.
+fn with_clients(check: fn(&ServerAccess<'_>, &Installed)) {
     let subject = "filrouge mcp with @modelcontextprotocol/inspector, @modelcontextprotocol/conformance and the \
                    official Python clients";
-    let Some(installed) = or_note("mcp_clients", subject, Installed::here()) else {
+    let Some(installed) = or_note("mcp_clients", subject, Installed::install_if_missing()) else {
         return;
     };
     let (world, source) = with_history();
@@ -191,21 +196,21 @@ fn with_clients(what: fn(&ServerAccess<'_>, &Installed)) {
         source: &source,
         server: &server,
     };
-    what(&access, &installed);
+    check(&access, &installed);
     server.stop();
 }
 
 #[test]
 fn the_official_python_clients_of_both_generations_work() {
-    with_clients(|access, installed| access.official(installed));
+    with_clients(|access, installed| access.check_python_clients(installed));
 }
 
 #[test]
 fn the_conformance_suite_passes() {
-    with_clients(|access, installed| access.conformance(installed));
+    with_clients(|access, installed| access.check_conformance(installed));
 }
 
 #[test]
 fn the_inspector_lists_and_calls_every_tool() {
-    with_clients(|access, installed| access.inspector(installed));
+    with_clients(|access, installed| access.check_inspector(installed));
 }

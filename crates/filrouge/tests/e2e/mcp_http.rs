@@ -1,4 +1,4 @@
-//! MCP over HTTP: `/mcp` of a server for its users, and `filrouge mcp --listen` for one person.
+//! MCP over HTTP: `/mcp` of a server for its users, and `filrouge mcp --listen` for one person on one machine.
 
 use serde_json::{Value, json};
 
@@ -7,7 +7,7 @@ use crate::http::{Client, Reply};
 use crate::mcp_stdio::with_history;
 use crate::world::{Server, World};
 
-/// An agent with a key, or without one.
+/// An MCP client that sends the same headers with every message.
 struct Agent {
     client: Client,
     headers: String,
@@ -22,7 +22,7 @@ impl Agent {
         }
     }
 
-    /// Sends a message with further headers.
+    /// Sends a message with additional headers.
     fn send(&self, headers: &str, message: &Value) -> Reply {
         let body = message.to_string();
         let host = match headers.contains("host:") {
@@ -38,14 +38,16 @@ impl Agent {
         self.client.raw(request.as_bytes())
     }
 
-    fn ask(&self, method: &str, params: Value) -> Value {
+    /// Calls a method with the protocol of 2025-11-25; returns the answer.
+    fn request(&self, method: &str, params: Value) -> Value {
         let message = json!({ "jsonrpc": "2.0", "id": 1, "method": method, "params": params });
         let reply = self.send("mcp-protocol-version: 2025-11-25\r\n", &message);
         reply.is(200)
     }
 
+    /// Calls a tool with the protocol of 2025-11-25; returns its structured result.
     fn tool(&self, name: &str, arguments: Value) -> Value {
-        let answer = self.ask(
+        let answer = self.request(
             "tools/call",
             json!({ "name": name, "arguments": arguments }),
         );
@@ -71,6 +73,7 @@ impl Agent {
         answer["result"]["structuredContent"].clone()
     }
 
+    /// The ids of the sessions that the agent can list.
     fn sessions(&self) -> Vec<String> {
         let found = self.tool("list_sessions", json!({}));
         let rows = found["sessions"].as_array().unwrap().iter();
@@ -79,15 +82,16 @@ impl Agent {
     }
 }
 
-fn handshake(agent: &Agent, version: &str) -> Value {
+/// Initializes a connection with this protocol version; returns the server's answer.
+fn initialize(agent: &Agent, version: &str) -> Value {
     let client = json!({ "name": "test", "version": "1" });
     let params = json!({ "protocolVersion": version, "capabilities": {}, "clientInfo": client });
     let message = json!({ "jsonrpc": "2.0", "id": 1, "method": "initialize", "params": params });
-    let met = agent.send("", &message).is(200);
+    let initialized = agent.send("", &message).is(200);
     let notice = json!({ "jsonrpc": "2.0", "method": "notifications/initialized" });
     let headers = format!("mcp-protocol-version: {version}\r\n");
     assert_eq!(agent.send(&headers, &notice).status, 202);
-    met["result"].clone()
+    initialized["result"].clone()
 }
 
 fn record(client: &Client, session: &str, words: &str) {
@@ -96,16 +100,16 @@ fn record(client: &Client, session: &str, words: &str) {
 }
 
 #[test]
-fn every_generation_is_answered() {
+fn clients_of_every_protocol_version_are_answered() {
     let world = World::new();
     let server = world.serve();
     record(&server.client(), "hers", "What is the word?");
     let agent = Agent::new(&server, None);
     for version in ["2025-11-25", "2025-06-18"] {
-        let met = handshake(&agent, version);
-        assert_eq!(met["protocolVersion"], version);
+        let initialized = initialize(&agent, version);
+        assert_eq!(initialized["protocolVersion"], version);
         assert_eq!(
-            agent.ask("tools/list", json!({}))["result"]["tools"]
+            agent.request("tools/list", json!({}))["result"]["tools"]
                 .as_array()
                 .unwrap()
                 .len(),
@@ -125,20 +129,21 @@ fn every_generation_is_answered() {
 }
 
 #[test]
-fn users_see_their_own_sessions_alone() {
+fn users_see_only_their_own_sessions() {
     let world = World::new();
-    let keys = ["ada", "bob"].map(|who| key(&world, &["--role", "user", "--identity", who]));
+    let keys =
+        ["ada", "bob"].map(|identity| key(&world, &["--role", "user", "--identity", identity]));
     let service = key(&world, &["--role", "service"]);
     let server = world.serve();
     let stranger = Agent::new(&server, None);
     let listing = json!({ "jsonrpc": "2.0", "id": 1, "method": "tools/list", "params": {} });
     stranger.send("", &listing).fails(401, "unauthenticated");
     let agents = keys.each_ref().map(|key| Agent::new(&server, Some(key)));
-    for (who, number) in [("ada", 0), ("bob", 1)] {
-        let body = json!({ "request_id": "r", "question_neutral": format!("the word of {who}"), "answer_neutral": "Noted." });
+    for (identity, number) in [("ada", 0), ("bob", 1)] {
+        let body = json!({ "request_id": "r", "question_neutral": format!("the word of {identity}"), "answer_neutral": "Noted." });
         let text = body.to_string();
         let request = format!(
-            "POST /api/v1/sessions/of-{who}/turns HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\ncontent-type: application/json\r\n\
+            "POST /api/v1/sessions/of-{identity}/turns HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\ncontent-type: application/json\r\n\
              content-length: {}\r\n{}\r\n{text}",
             text.len(),
             agents[number].headers,
@@ -149,24 +154,24 @@ fn users_see_their_own_sessions_alone() {
         for round in 0..16 {
             let (agents, service, server) = (&agents, &service, &server);
             scope.spawn(move || {
-                let (me, other) = [("ada", "bob"), ("bob", "ada")][round % 2];
+                let (own, other) = [("ada", "bob"), ("bob", "ada")][round % 2];
                 let agent = &agents[round % 2];
-                assert_eq!(agent.sessions(), [format!("of-{me}")]);
+                assert_eq!(agent.sessions(), [format!("of-{own}")]);
                 let found = agent.newest("search_sessions", json!({ "query": "\"the word of\"" }));
                 assert_eq!(found["totalSessions"], 1, "{found}");
                 assert!(!found.to_string().contains(other));
                 let foreign = json!({ "name": "get_session_history", "arguments": { "sessionID": format!("of-{other}") } });
-                let refused = agent.ask("tools/call", foreign);
+                let refused = agent.request("tools/call", foreign);
                 let absent = json!({ "name": "get_session_history", "arguments": { "sessionID": "of-xyz" } });
-                let missing = agent.ask("tools/call", absent);
-                let shape = |answer: &Value, id: &str| answer.to_string().replace(id, "ID");
-                assert_eq!(shape(&refused, &format!("of-{other}")), shape(&missing, "of-xyz"));
-                // A service acts for the identity that it names.
+                let missing = agent.request("tools/call", absent);
+                let without_id = |answer: &Value, id: &str| answer.to_string().replace(id, "ID");
+                assert_eq!(without_id(&refused, &format!("of-{other}")), without_id(&missing, "of-xyz"));
+                // A service key acts for the identity in the header.
                 let acting = Agent {
-                    headers: format!("authorization: Bearer {service}\r\nfilrouge-identity: {me}\r\n"),
+                    headers: format!("authorization: Bearer {service}\r\nfilrouge-identity: {own}\r\n"),
                     ..Agent::new(server, None)
                 };
-                assert_eq!(acting.sessions(), [format!("of-{me}")]);
+                assert_eq!(acting.sessions(), [format!("of-{own}")]);
             });
         }
     });
@@ -210,9 +215,9 @@ fn foreign_host_names_are_refused_unless_configured() {
     server.stop();
 }
 
-/// Histories named by `--source` are visible to everybody; sessions of the ledger only to their owners.
+/// The histories that `--source` names are visible to every caller; sessions of the ledger only to their owners.
 #[test]
-fn histories_of_agents_are_served_on_request() {
+fn histories_named_by_source_are_served_with_the_ledger() {
     let (world, source) = with_history();
     let server = world.serve_with(&["--source", &source]);
     record(&server.client().of("ada"), "of-ada", "?");
@@ -232,7 +237,7 @@ fn mcp_over_http_serves_the_histories_on_this_machine() {
     let (world, source) = with_history();
     let server = world.start_mcp(&["--source", &source]);
     let agent = Agent::new(&server, None);
-    handshake(&agent, "2025-11-25");
+    initialize(&agent, "2025-11-25");
     assert_eq!(agent.sessions().len(), 14);
     assert_eq!(
         agent.newest("list_sessions", json!({ "limit": 3 }))["total"],

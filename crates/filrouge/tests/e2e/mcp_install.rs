@@ -1,4 +1,4 @@
-//! `filrouge mcp install`: changes other programs' configuration as little as possible, or not at all.
+//! `filrouge mcp install`: it changes other programs' configuration as little as possible, or not at all.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -35,21 +35,22 @@ fn write(path: &Path, text: &str) {
     fs::write(path, text).unwrap();
 }
 
-fn json_of(path: &Path) -> Value {
+/// Parses a JSON file.
+fn parsed(path: &Path) -> Value {
     serde_json::from_str(&fs::read_to_string(path).unwrap()).unwrap()
 }
 
-/// The path of this program, as it reports it.
-fn own() -> String {
-    let own = fs::canonicalize(BINARY).unwrap();
-    own.to_str().unwrap().to_owned()
+/// The path of the binary, as it writes it into configurations.
+fn binary() -> String {
+    let path = fs::canonicalize(BINARY).unwrap();
+    path.to_str().unwrap().to_owned()
 }
 
 #[test]
-fn a_file_is_created_in_each_place_once() {
+fn each_configuration_file_is_created_once() {
     let world = World::new();
-    let stdio = json!({ "type": "stdio", "command": own(), "args": ["mcp"] });
-    let local = json!({ "type": "local", "command": [own(), "mcp"], "enabled": true });
+    let stdio = json!({ "type": "stdio", "command": binary(), "args": ["mcp"] });
+    let local = json!({ "type": "local", "command": [binary(), "mcp"], "enabled": true });
     for (arguments, path, section, entry) in [
         (
             &["--client", "opencode"][..],
@@ -78,7 +79,7 @@ fn a_file_is_created_in_each_place_once() {
     ] {
         let path = world.path(path);
         let refused = run(&world, arguments);
-        assert_eq!(refused.code, Some(2), "there is no terminal: {refused:?}");
+        assert_eq!(refused.code, Some(2), "without a terminal: {refused:?}");
         assert!(
             refused.stdout.contains("+++") && refused.stdout.contains("filrouge"),
             "{refused:?}"
@@ -88,7 +89,7 @@ fn a_file_is_created_in_each_place_once() {
         assert_eq!(printed.stdout, refused.stdout);
         assert!(!path.exists());
         ok(&world, &[arguments, &["--yes"]].concat());
-        assert_eq!(&json_of(&path)[section]["filrouge"], entry, "{arguments:?}");
+        assert_eq!(&parsed(&path)[section]["filrouge"], entry, "{arguments:?}");
         let before = fs::read(&path).unwrap();
         let again = ok(&world, arguments);
         assert!(again.stderr.contains("has it already"), "{again:?}");
@@ -100,7 +101,7 @@ fn a_file_is_created_in_each_place_once() {
         .parse()
         .unwrap();
     let server = &toml["mcp_servers"]["filrouge"];
-    assert_eq!(server["command"].as_str(), Some(own().as_str()));
+    assert_eq!(server["command"].as_str(), Some(binary().as_str()));
     assert!(
         ok(&world, &["--client", "codex"])
             .stderr
@@ -123,14 +124,14 @@ fn comments_modes_and_links_are_kept_and_backups_never_overwritten() {
     let link = world.path("config/opencode/opencode.jsonc");
     fs::create_dir_all(link.parent().unwrap()).unwrap();
     std::os::unix::fs::symlink(&real, &link).unwrap();
-    write(&world.path("dotfiles/opencode.jsonc.bak.1"), "an older one");
+    write(&world.path("dotfiles/opencode.jsonc.bak.1"), "older");
     let done = ok(&world, &["--client", "opencode", "--yes", "--json"]);
     let report: Value = serde_json::from_str(&done.stdout).unwrap();
     let new = fs::read_to_string(&real).unwrap();
     for line in old.lines() {
         assert!(new.lines().any(|l| l == line), "{line}\n{new}");
     }
-    assert!(new.contains(&own()), "{new}");
+    assert!(new.contains(&binary()), "{new}");
     assert!(fs::symlink_metadata(&link).unwrap().is_symlink());
     let mode = |path: &Path| fs::metadata(path).unwrap().permissions().mode() & 0o777;
     let backup = world.path("dotfiles/opencode.jsonc.bak.2");
@@ -145,9 +146,9 @@ fn comments_modes_and_links_are_kept_and_backups_never_overwritten() {
         "{report}"
     );
     let kept = fs::read_to_string(world.path("dotfiles/opencode.jsonc.bak.1"));
-    assert_eq!(kept.unwrap(), "an older one");
+    assert_eq!(kept.unwrap(), "older");
     let names = fs::read_dir(world.path("dotfiles")).unwrap().count();
-    assert_eq!(names, 3, "no other file was left");
+    assert_eq!(names, 3, "the file and two backups");
 
     let toml = world.path("home-of-codex/config.toml");
     write(
@@ -205,8 +206,8 @@ fn files_that_cannot_be_parsed_are_not_changed() {
             "{done:?}"
         );
         assert_eq!(fs::read_to_string(&file).unwrap(), text);
-        let beside = fs::read_dir(file.parent().unwrap()).unwrap().flatten();
-        let backups = beside.filter(|e| e.file_name().to_string_lossy().contains(".bak"));
+        let files = fs::read_dir(file.parent().unwrap()).unwrap().flatten();
+        let backups = files.filter(|e| e.file_name().to_string_lossy().contains(".bak"));
         assert_eq!(backups.count(), 0);
     }
     let folder = world.path("config/opencode/opencode.jsonc");
@@ -214,10 +215,11 @@ fn files_that_cannot_be_parsed_are_not_changed() {
     assert_eq!(
         run(&world, &["--client", "opencode", "--yes"]).code,
         Some(2),
-        "a folder"
+        "a folder in place of the file"
     );
     fs::remove_dir(&folder).unwrap();
-    std::os::unix::fs::symlink("/there/is/nothing", world.path(".claude2.json")).unwrap();
+    // A link to a file that does not exist.
+    std::os::unix::fs::symlink("/absent/file", world.path(".claude2.json")).unwrap();
     fs::remove_file(world.path(".claude.json")).unwrap();
     fs::rename(world.path(".claude2.json"), world.path(".claude.json")).unwrap();
     let link = run(&world, &["--client", "claude-code", "--yes"]);
@@ -236,10 +238,10 @@ fn an_entry_of_the_user_is_never_overwritten() {
     let world = World::new();
     let opencode = |entry: Value| json!({ "mcp": { "filrouge": entry } }).to_string();
     let claude = |entry: Value| json!({ "mcpServers": { "filrouge": entry } }).to_string();
-    let codex = |more: &str| format!("[mcp_servers.filrouge]\n{more}\n");
-    let with_sources = json!([own(), "mcp", "--source", "codex"]);
-    let (there, own_toml) = ("has it already", format!("command = {:?}", own()));
-    for (client, text, said) in [
+    let codex = |members: &str| format!("[mcp_servers.filrouge]\n{members}\n");
+    let with_sources = json!([binary(), "mcp", "--source", "codex"]);
+    let (unchanged, own_toml) = ("has it already", format!("command = {:?}", binary()));
+    for (client, text, expected) in [
         (
             "opencode",
             opencode(json!({ "type": "local", "command": ["/old/filrouge", "mcp"] })),
@@ -260,11 +262,11 @@ fn an_entry_of_the_user_is_never_overwritten() {
             opencode(
                 json!({ "type": "local", "command": with_sources, "environment": { "FILROUGE_STORE": "x" } }),
             ),
-            there,
+            unchanged,
         ),
         (
             "claude-code",
-            claude(json!({ "command": own(), "args": ["serve"] })),
+            claude(json!({ "command": binary(), "args": ["serve"] })),
             "mcpServers.filrouge already exists and differs",
         ),
         (
@@ -274,8 +276,10 @@ fn an_entry_of_the_user_is_never_overwritten() {
         ),
         (
             "claude-code",
-            claude(json!({ "command": own(), "args": ["mcp", "--source", "ledger"], "env": {} })),
-            there,
+            claude(
+                json!({ "command": binary(), "args": ["mcp", "--source", "ledger"], "env": {} }),
+            ),
+            unchanged,
         ),
         (
             "codex",
@@ -292,7 +296,7 @@ fn an_entry_of_the_user_is_never_overwritten() {
             codex(&format!(
                 "{own_toml}\nargs = [\"mcp\", \"--source\", \"codex\"]"
             )),
-            there,
+            unchanged,
         ),
     ] {
         let file = world.path(match client {
@@ -302,23 +306,23 @@ fn an_entry_of_the_user_is_never_overwritten() {
         });
         write(&file, &text);
         let done = run(&world, &["--client", client, "--yes"]);
-        let code = if said == there { 0 } else { 2 };
+        let code = if expected == unchanged { 0 } else { 2 };
         assert_eq!(done.code, Some(code), "{text}: {done:?}");
-        assert!(done.stderr.contains(said), "{text}: {done:?}");
-        // The lines to write by hand.
+        assert!(done.stderr.contains(expected), "{text}: {done:?}");
+        // A refusal shows the lines that the user can add.
         assert!(
-            code == 0 || done.stderr.contains(&own()),
+            code == 0 || done.stderr.contains(&binary()),
             "{text}: {done:?}"
         );
         assert_eq!(fs::read_to_string(&file).unwrap(), text);
-        let beside = fs::read_dir(file.parent().unwrap()).unwrap().flatten();
-        let backups = beside.filter(|e| e.file_name().to_string_lossy().contains(".bak"));
+        let files = fs::read_dir(file.parent().unwrap()).unwrap().flatten();
+        let backups = files.filter(|e| e.file_name().to_string_lossy().contains(".bak"));
         assert_eq!(backups.count(), 0);
     }
 }
 
 #[test]
-fn options_of_this_call_are_refused() {
+fn options_that_the_entry_would_not_contain_are_refused() {
     let world = World::new();
     for setting in [
         &["--store", "sqlite:/elsewhere.db"][..],
@@ -326,10 +330,10 @@ fn options_of_this_call_are_refused() {
         &["--hot", "memory:"],
         &["--unverified"],
     ] {
-        for how in ["--yes", "--print"] {
+        for mode in ["--yes", "--print"] {
             let done = run(
                 &world,
-                &[&["--client", "claude-code", how], setting].concat(),
+                &[&["--client", "claude-code", mode], setting].concat(),
             );
             assert_eq!((done.code, done.stdout.as_str()), (Some(2), ""), "{done:?}");
             assert!(
@@ -360,20 +364,20 @@ fn options_of_this_call_are_refused() {
 #[test]
 fn the_change_is_shown_without_the_users_credentials() {
     let world = World::new();
-    // A sample of public documentation.
+    // The sample key of the AWS documentation.
     let secret = "AKIAIOSFODNN7EXAMPLE";
     let file = world.path(".claude.json");
     let old = format!(
         "{{\n  \"mcpServers\": {{\n    \"aws\": {{ \"command\": \"x\", \"env\": {{ \"KEY\": \"{secret}\" }} }}\n  }}\n}}\n"
     );
     write(&file, &old);
-    for how in [
+    for options in [
         &["--print"][..],
         &[],
         &["--print", "--json"],
         &["--yes", "--json"],
     ] {
-        let done = run(&world, &[&["--client", "claude-code"], how].concat());
+        let done = run(&world, &[&["--client", "claude-code"], options].concat());
         assert!(
             !done.stdout.contains(secret) && !done.stderr.contains(secret),
             "{done:?}"
@@ -384,6 +388,6 @@ fn the_change_is_shown_without_the_users_credentials() {
         );
     }
     // The written file still contains it.
-    assert_eq!(json_of(&file)["mcpServers"]["aws"]["env"]["KEY"], secret);
-    assert_eq!(json_of(&file)["mcpServers"]["filrouge"]["command"], own());
+    assert_eq!(parsed(&file)["mcpServers"]["aws"]["env"]["KEY"], secret);
+    assert_eq!(parsed(&file)["mcpServers"]["filrouge"]["command"], binary());
 }

@@ -1,7 +1,7 @@
-//! A real OpenCode, with a scripted model on loopback, queries `filrouge mcp` about its own history.
+//! OpenCode itself, with a scripted model on loopback, queries `filrouge mcp` about its own history.
 //!
 //! OpenCode is installed once from the npm registry into the build folder. If npm or the registry is unreachable,
-//! the test checks nothing and reports this in `not-tested`, since it depends on a third-party program.
+//! the test checks nothing and reports this in `not-tested`.
 
 use std::fs;
 use std::io::{BufRead, BufReader};
@@ -13,10 +13,10 @@ use serde_json::{Value, json};
 use crate::not_tested::{Unavailable, installed, npm_install, or_note};
 use crate::world::World;
 
-/// The last version with the storage that most people have.
+/// The last version with the storage format that most installations have.
 const VERSION: &str = "1.18.33";
 
-/// The program, installed if missing.
+/// Installs OpenCode if it is missing; returns the path of the program.
 fn opencode() -> Result<PathBuf, Unavailable> {
     let package = match (std::env::consts::OS, std::env::consts::ARCH) {
         ("linux", "x86_64") => "opencode-linux-x64",
@@ -47,21 +47,21 @@ impl Model {
             .spawn()
             .unwrap();
         let mut port = String::new();
-        let said = child.stdout.take().unwrap();
-        BufReader::new(said).read_line(&mut port).unwrap();
+        let stdout = child.stdout.take().unwrap();
+        BufReader::new(stdout).read_line(&mut port).unwrap();
         let port = port.trim().to_owned();
         Self { child, port, log }
     }
 
-    /// The newest tool result that the agent sent to the model.
-    fn last_shown(&self) -> String {
+    /// The newest tool result that OpenCode sent to the model.
+    fn last_tool_result(&self) -> String {
         let log = fs::read_to_string(&self.log).unwrap();
         let requests = log.lines().map(|line| serde_json::from_str(line).unwrap());
-        let shown = requests.flat_map(|request: Value| {
+        let results = requests.flat_map(|request: Value| {
             let messages = request["messages"].as_array().unwrap().clone();
             messages.into_iter().filter(|m| m["role"] == "tool")
         });
-        let last = shown.last().expect("no tool was called");
+        let last = results.last().expect("a tool result");
         match &last["content"] {
             Value::String(text) => text.clone(),
             parts => parts.to_string(),
@@ -71,12 +71,13 @@ impl Model {
 
 impl Drop for Model {
     fn drop(&mut self) {
-        // It may have ended already.
+        // Both fail if the model has already ended.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
 }
 
+/// OpenCode with its working folder, in which it is configured to use the model and `filrouge mcp`.
 struct Agent<'a> {
     world: &'a World,
     program: PathBuf,
@@ -110,6 +111,7 @@ impl<'a> Agent<'a> {
         }
     }
 
+    /// Runs a prompt in a new session; returns the output.
     fn run(&self, prompt: &str) -> String {
         let home = self.world.path("");
         let out = Command::new(&self.program)
@@ -128,10 +130,10 @@ impl<'a> Agent<'a> {
             .stdin(Stdio::null())
             .output()
             .unwrap();
-        let said = String::from_utf8_lossy(&out.stdout).into_owned();
-        let reported = String::from_utf8_lossy(&out.stderr);
-        assert!(out.status.success(), "{said}\n{reported}");
-        said
+        let stdout = String::from_utf8_lossy(&out.stdout).into_owned();
+        let stderr = String::from_utf8_lossy(&out.stderr);
+        assert!(out.status.success(), "{stdout}\n{stderr}");
+        stdout
     }
 }
 
@@ -147,17 +149,20 @@ fn opencode_finds_its_history_and_its_own_session() {
     agent.run("remember the word zephyrine-0417, and that ask_user is broken");
 
     agent.run(r#"CALL filrouge_search_sessions {"query":"zephyrine-0417"}"#);
-    let found = model.last_shown();
+    let found = model.last_tool_result();
     assert!(found.contains("ask_user is broken"), "{found}");
 
-    // The calls name no session: the server uses the one that calls the tool.
+    // A call that names no session is about the session that makes the call.
     for tool in ["get_session_history", "get_compacted_context"] {
         let word = format!("own-{tool}");
         agent.run(&format!(
             r#"CALL filrouge_{tool} {{"maxChars":9000}} and this is {word}"#
         ));
-        let own = model.last_shown();
-        assert!(!own.contains("zephyrine"), "another session: {own}");
+        let own = model.last_tool_result();
+        assert!(
+            !own.contains("zephyrine"),
+            "the result is from another session: {own}"
+        );
         assert!(own.contains("ses_"), "{own}");
         assert!(
             tool != "get_session_history" || own.contains(&word),

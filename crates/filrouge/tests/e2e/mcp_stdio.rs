@@ -1,4 +1,4 @@
-//! `filrouge mcp` over standard input and output: lines of JSON in, lines of JSON out.
+//! `filrouge mcp` over standard input and output: each message is a line of JSON.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -15,12 +15,12 @@ pub(crate) const COMPACTED: &str = "ses_41fc9dacbffe";
 /// A session that started another one.
 const PARENT: &str = "ses_44e90f601ffe";
 
-/// A client of a server process, connected by pipes.
+/// An MCP client that starts a server and is connected to it by pipes.
 pub(crate) struct Agent {
     child: Child,
     input: Option<ChildStdin>,
     output: BufReader<ChildStdout>,
-    asked: u64,
+    last_id: u64,
 }
 
 impl Agent {
@@ -35,44 +35,46 @@ impl Agent {
             input: child.stdin.take(),
             output: BufReader::new(child.stdout.take().unwrap()),
             child,
-            asked: 0,
+            last_id: 0,
         }
     }
 
-    pub(crate) fn say(&mut self, line: &str) {
+    pub(crate) fn write_line(&mut self, line: &str) {
         let input = self.input.as_mut().unwrap();
         input.write_all(format!("{line}\n").as_bytes()).unwrap();
     }
 
-    fn hear(&mut self) -> Value {
+    fn read_message(&mut self) -> Value {
         let mut line = String::new();
         let read = self.output.read_line(&mut line).unwrap();
         assert!(read > 0, "the server has ended");
         serde_json::from_str(&line).unwrap_or_else(|e| panic!("{e}: {line:?}"))
     }
 
-    pub(crate) fn ask(&mut self, method: &str, params: Value) -> Value {
-        self.asked += 1;
-        let id = self.asked;
+    /// Calls a method; returns the answer.
+    pub(crate) fn request(&mut self, method: &str, params: Value) -> Value {
+        self.last_id += 1;
+        let id = self.last_id;
         let request = json!({ "jsonrpc": "2.0", "id": id, "method": method, "params": params });
-        self.say(&request.to_string());
-        let answer = self.hear();
+        self.write_line(&request.to_string());
+        let answer = self.read_message();
         assert_eq!(answer["id"], id, "{answer}");
         answer
     }
 
+    /// Initializes the connection with this protocol version; returns the server's answer.
     pub(crate) fn initialize(&mut self, version: &str) -> Value {
         let client = json!({ "name": "test", "version": "1" });
         let params =
             json!({ "protocolVersion": version, "capabilities": {}, "clientInfo": client });
-        let answer = self.ask("initialize", params);
-        self.say(r#"{"jsonrpc":"2.0","method":"notifications/initialized"}"#);
+        let answer = self.request("initialize", params);
+        self.write_line(r#"{"jsonrpc":"2.0","method":"notifications/initialized"}"#);
         answer["result"].clone()
     }
 
-    /// The structured result of a tool.
+    /// Calls a tool; returns its structured result.
     pub(crate) fn tool(&mut self, name: &str, arguments: Value) -> Value {
-        let answer = self.ask(
+        let answer = self.request(
             "tools/call",
             json!({ "name": name, "arguments": arguments }),
         );
@@ -106,18 +108,19 @@ pub(crate) fn with_history() -> (World, String) {
 }
 
 /// The full id of the session whose id has this prefix.
-pub(crate) fn id(agent: &mut Agent, start: &str) -> String {
+pub(crate) fn session_id(agent: &mut Agent, prefix: &str) -> String {
     let found = agent.tool("list_sessions", json!({}));
     let mut ids = found["sessions"].as_array().unwrap().iter();
-    let id = ids.find_map(|s| s["id"].as_str().filter(|id| id.starts_with(start)));
+    let id = ids.find_map(|s| s["id"].as_str().filter(|id| id.starts_with(prefix)));
     id.unwrap().to_owned()
 }
 
-fn tree(path: &Path, found: &mut BTreeMap<String, Vec<u8>>) {
+/// Reads all files of a folder.
+fn read_tree(path: &Path, found: &mut BTreeMap<String, Vec<u8>>) {
     for entry in fs::read_dir(path).unwrap() {
         let path = entry.unwrap().path();
         match path.is_dir() {
-            true => tree(&path, found),
+            true => read_tree(&path, found),
             false => {
                 found.insert(path.display().to_string(), fs::read(&path).unwrap());
             }
@@ -129,36 +132,39 @@ fn tree(path: &Path, found: &mut BTreeMap<String, Vec<u8>>) {
 fn a_history_is_served_over_a_pipe() {
     let (world, source) = with_history();
     let mut before = BTreeMap::new();
-    tree(&world.path("history"), &mut before);
+    read_tree(&world.path("history"), &mut before);
     for version in ["2025-11-25", "2025-06-18"] {
         let mut agent = Agent::start(world.command(&["mcp", "--source", &source]));
-        let met = agent.initialize(version);
-        assert_eq!(met["protocolVersion"], version);
+        let initialized = agent.initialize(version);
+        assert_eq!(initialized["protocolVersion"], version);
         let found = agent.tool("list_sessions", json!({}));
         assert_eq!(found["total"], 14, "{found}");
-        let compacted = id(&mut agent, COMPACTED);
-        let lost = agent.tool("get_compacted_context", json!({ "sessionID": compacted }));
-        assert!(lost["totalMessages"].as_u64().unwrap() > 0, "{lost}");
-        assert_eq!(lost["compactions"][0]["automatic"], true);
-        let parent = id(&mut agent, PARENT);
-        let family = agent.tool("get_session_lineage", json!({ "sessionID": parent }));
-        assert!(family["childSessions"][0]["callID"].is_string(), "{family}");
+        let compacted = session_id(&mut agent, COMPACTED);
+        let context = agent.tool("get_compacted_context", json!({ "sessionID": compacted }));
+        assert!(context["totalMessages"].as_u64().unwrap() > 0, "{context}");
+        assert_eq!(context["compactions"][0]["automatic"], true);
+        let parent = session_id(&mut agent, PARENT);
+        let lineage = agent.tool("get_session_lineage", json!({ "sessionID": parent }));
+        assert!(
+            lineage["childSessions"][0]["callID"].is_string(),
+            "{lineage}"
+        );
         let stats = agent.tool("get_session_stats", json!({ "sessionID": parent }));
         assert!(stats["messageCount"].as_u64().unwrap() > 2);
         let hits = agent.tool("search_sessions", json!({ "query": "page d'accueil" }));
         assert!(hits["totalSessions"].as_u64().unwrap() > 0, "{hits}");
         for format in ["md", "html", "json"] {
-            let ask = json!({ "sessionID": parent, "format": format });
-            let page = agent.tool("export_session", ask);
+            let arguments = json!({ "sessionID": parent, "format": format });
+            let page = agent.tool("export_session", arguments);
             assert!(page["content"].as_str().unwrap().len() > 500);
         }
-        let pages = agent.ask("resources/list", json!({}));
+        let pages = agent.request("resources/list", json!({}));
         assert_eq!(pages["result"]["resources"].as_array().unwrap().len(), 14);
         agent.end();
     }
     let mut after = BTreeMap::new();
-    tree(&world.path("history"), &mut after);
-    assert!(before == after, "something was written into the history");
+    read_tree(&world.path("history"), &mut after);
+    assert!(before == after, "the server changed the history");
     assert!(world.is_empty());
 }
 
@@ -167,30 +173,29 @@ fn garbage_and_a_missing_handshake_are_tolerated() {
     let (world, source) = with_history();
     let mut agent = Agent::start(world.command(&["mcp", "--source", &source]));
     for garbage in ["hello?", "{\"jsonrpc\": \"2.0\""] {
-        agent.say(garbage);
-        assert_eq!(agent.hear()["error"]["code"], -32700);
+        agent.write_line(garbage);
+        assert_eq!(agent.read_message()["error"]["code"], -32700);
     }
     let meta = json!({
         "io.modelcontextprotocol/protocolVersion": "2026-07-28",
         "io.modelcontextprotocol/clientInfo": { "name": "test", "version": "1" },
         "io.modelcontextprotocol/clientCapabilities": {},
     });
-    let found = agent.ask("server/discover", json!({ "_meta": meta }));
+    let found = agent.request("server/discover", json!({ "_meta": meta }));
     let versions = found["result"]["supportedVersions"].as_array().unwrap();
     assert!(versions.contains(&json!("2026-07-28")));
     let call = json!({ "name": "list_sessions", "arguments": {}, "_meta": meta });
-    let found = agent.ask("tools/call", call);
+    let found = agent.request("tools/call", call);
     assert_eq!(found["result"]["structuredContent"]["total"], 14);
     agent.end();
 }
 
-/// A session that is written while the server runs is found without a restart.
 #[test]
-fn a_new_session_is_found() {
+fn a_session_written_while_the_server_runs_is_found() {
     let (world, source) = with_history();
     let sessions = world.path("history/storage/session");
     let mut files = BTreeMap::new();
-    tree(&sessions, &mut files);
+    read_tree(&sessions, &mut files);
     let (path, bytes) = files
         .into_iter()
         .find(|(path, _)| path.contains(PARENT))
@@ -211,9 +216,9 @@ fn the_environment_names_the_callers_session() {
     let (world, source) = with_history();
     let mut agent = Agent::start(world.command(&["mcp", "--source", &source]));
     agent.initialize("2025-11-25");
-    let own = id(&mut agent, COMPACTED);
-    let lost = json!({ "name": "get_compacted_context", "arguments": {} });
-    let refused = agent.ask("tools/call", lost);
+    let own = session_id(&mut agent, COMPACTED);
+    let without_session = json!({ "name": "get_compacted_context", "arguments": {} });
+    let refused = agent.request("tools/call", without_session);
     assert_eq!(refused["result"]["isError"], true, "{refused}");
     agent.end();
     let mut command = world.command(&["mcp", "--source", &source]);
@@ -225,7 +230,7 @@ fn the_environment_names_the_callers_session() {
     agent.end();
 }
 
-/// The ledger's sessions are served by the same tools; without `--source`, everything that exists is queried.
+/// The same tools serve the ledger's sessions; without `--source`, they query every history that exists.
 #[test]
 fn the_ledger_is_served_as_a_history() {
     let (world, source) = with_history();
@@ -262,7 +267,7 @@ fn the_ledger_is_served_as_a_history() {
 #[test]
 fn invalid_arguments_are_refused() {
     let world = World::new();
-    for (arguments, said) in [
+    for (arguments, expected) in [
         (&["mcp", "--source", "opencode:/nowhere"][..], "hint:"),
         (&["mcp", "--listen", "0.0.0.0:0"], "filrouge serve"),
         (&["mcp", "--listen", "192.0.2.1:80"], "filrouge serve"),
@@ -272,7 +277,7 @@ fn invalid_arguments_are_refused() {
         let done = finish(world.command(arguments), "mcp");
         assert_eq!(done.code, Some(2), "{arguments:?}: {done:?}");
         assert!(
-            done.stdout.is_empty() && done.stderr.contains(said),
+            done.stdout.is_empty() && done.stderr.contains(expected),
             "{done:?}"
         );
     }

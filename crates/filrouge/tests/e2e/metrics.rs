@@ -1,4 +1,4 @@
-//! `/metrics`: samples that Prometheus can parse, and their counts.
+//! `/metrics`: Prometheus can parse the samples, and they count requests.
 
 use std::collections::BTreeSet;
 
@@ -7,22 +7,21 @@ use serde_json::json;
 use crate::limits::metric;
 use crate::world::World;
 
-/// One sample: a name, quoted labels, and a number.
+/// Parses the line of a sample; returns its metric's name and its value.
 fn sample(line: &str) -> (&str, f64) {
-    let (name, value) = line.rsplit_once(' ').unwrap();
-    let (plain, labels) = name.split_once('{').unwrap_or((name, "}"));
+    let (series, value) = line.rsplit_once(' ').unwrap();
+    let (name, labels) = series.split_once('{').unwrap_or((series, "}"));
     assert!(
-        plain
-            .bytes()
+        name.bytes()
             .all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'_'),
         "{line}"
     );
     assert!(labels.ends_with('}'), "{line}");
-    (plain, value.parse().unwrap())
+    (name, value.parse().unwrap())
 }
 
 #[test]
-fn a_scrape_can_be_parsed_and_is_counted() {
+fn a_scrape_is_valid_and_counts_requests() {
     let world = World::new();
     let server = world.serve();
     let client = server.client();
@@ -41,9 +40,12 @@ fn a_scrape_can_be_parsed_and_is_counted() {
 
     let scrape = client.bare("GET", "/metrics", "");
     assert_eq!(scrape.status, 200);
-    let kind = scrape.header("content-type").unwrap();
-    assert!(kind.starts_with("application/openmetrics-text"), "{kind}");
-    let mut reported = BTreeSet::new();
+    let content_type = scrape.header("content-type").unwrap();
+    assert!(
+        content_type.starts_with("application/openmetrics-text"),
+        "{content_type}"
+    );
+    let mut families = BTreeSet::new();
     for line in scrape.text.lines() {
         match line.strip_prefix("# ") {
             Some("EOF") => {}
@@ -51,17 +53,17 @@ fn a_scrape_can_be_parsed_and_is_counted() {
                 let mut words = comment.split(' ');
                 let kind = words.next().unwrap();
                 assert!(["HELP", "TYPE", "UNIT"].contains(&kind), "{line}");
-                reported.insert(words.next().unwrap().to_owned());
+                families.insert(words.next().unwrap().to_owned());
             }
             None => {
                 let (name, value) = sample(line);
                 assert!(value >= 0.0, "{line}");
-                let family = ["_total", "_bucket", "_sum", "_count"];
-                let base = family
+                let suffixes = ["_total", "_bucket", "_sum", "_count"];
+                let family = suffixes
                     .iter()
-                    .find_map(|e| name.strip_suffix(e))
+                    .find_map(|suffix| name.strip_suffix(suffix))
                     .unwrap_or(name);
-                assert!(reported.contains(base), "{line} has no family");
+                assert!(families.contains(family), "{line} has no family");
                 assert!(name.starts_with("filrouge_"), "{line}");
             }
         }
@@ -69,7 +71,7 @@ fn a_scrape_can_be_parsed_and_is_counted() {
     assert!(scrape.text.ends_with("# EOF\n"));
     assert!(
         !scrape.text.contains("a-session-of-mine"),
-        "{}",
+        "a session id is a label: {}",
         scrape.text
     );
     let count = |name: &str| metric(&client, name);

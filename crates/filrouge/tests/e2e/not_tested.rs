@@ -1,8 +1,7 @@
-//! Third-party programs in the build folder, and the note for the gate when they are unavailable.
+//! Third-party programs in the build folder, and a note for the gate when one is unavailable.
 //!
-//! They are installed once from npm and PyPI. If these are unreachable, a test checks nothing and reports this by
-//! name: the output of a passing test is not shown, so it writes a note in `not-tested`, which `.ci/run` shows at its
-//! end.
+//! Tests install them once from npm and PyPI. If these are unreachable, a test checks nothing and passes. The output of
+//! a passing test is not shown, so it writes a note to `not-tested`, which `.ci/run` prints at its end.
 
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
@@ -11,8 +10,9 @@ use std::process::{Command, Stdio};
 /// The reason why a program is unavailable.
 pub(crate) struct Unavailable(pub(crate) String);
 
-/// A folder within the build folder that `install` fills with these versions: by one process at a time, and completely
-/// or not at all.
+/// Returns a folder within the build folder that `install` filled with these versions.
+///
+/// One process at a time installs. An interrupted installation is repeated.
 pub(crate) fn installed(
     name: &str,
     versions: &str,
@@ -32,14 +32,14 @@ fn installed_in(
     versions: &str,
     install: impl FnOnce(&Path) -> Result<(), Unavailable>,
 ) -> Result<PathBuf, Unavailable> {
-    let place = all.join(name);
-    fs::create_dir_all(&place).unwrap();
-    let lock = File::create(place.join("lock")).unwrap();
+    let parent = all.join(name);
+    fs::create_dir_all(&parent).unwrap();
+    let lock = File::create(parent.join("lock")).unwrap();
     lock.lock().unwrap();
-    let folder = place.join("here");
-    // Written only after all the folder's files.
+    let folder = parent.join("here");
+    // The stamp is written last, so an incomplete folder has none.
     let stamp = folder.join("stamp");
-    if fs::read_to_string(&stamp).is_ok_and(|made| made == versions) {
+    if fs::read_to_string(&stamp).is_ok_and(|installed| installed == versions) {
         return Ok(folder);
     }
     if folder.exists() {
@@ -64,28 +64,34 @@ pub(crate) fn npm_install(
     run(npm)
 }
 
+/// Runs a command without stdin; an error contains its stderr.
 pub(crate) fn run(command: &mut Command) -> Result<(), Unavailable> {
     let output = command.stdin(Stdio::null()).output();
     let output = output.map_err(|e| Unavailable(format!("{command:?}: {e}")))?;
     if output.status.success() {
         return Ok(());
     }
-    let said = String::from_utf8_lossy(&output.stderr);
-    Err(Unavailable(format!("{command:?}: {}", said.trim())))
+    let stderr = String::from_utf8_lossy(&output.stderr);
+    Err(Unavailable(format!("{command:?}: {}", stderr.trim())))
 }
 
-/// Returns the program; if it is unavailable, writes a note that `what` was not tested.
-pub(crate) fn or_note<T>(name: &str, what: &str, here: Result<T, Unavailable>) -> Option<T> {
+/// Returns the program; if it is unavailable, writes the note `name`: `what` was not tested.
+pub(crate) fn or_note<T>(name: &str, what: &str, program: Result<T, Unavailable>) -> Option<T> {
     let notes = Path::new(env!("CARGO_TARGET_TMPDIR")).join("not-tested");
-    or_note_in(&notes, name, what, here)
+    or_note_in(&notes, name, what, program)
 }
 
-fn or_note_in<T>(notes: &Path, name: &str, what: &str, here: Result<T, Unavailable>) -> Option<T> {
+fn or_note_in<T>(
+    notes: &Path,
+    name: &str,
+    what: &str,
+    program: Result<T, Unavailable>,
+) -> Option<T> {
     let note = notes.join(name);
-    match here {
-        Ok(here) => {
+    match program {
+        Ok(program) => {
             fs::remove_file(note).ok();
-            Some(here)
+            Some(program)
         }
         Err(Unavailable(why)) => {
             fs::create_dir_all(notes).unwrap();
@@ -113,17 +119,17 @@ fn an_unavailable_program_leaves_a_note_until_it_is_available() {
 #[test]
 fn an_interrupted_installation_is_repeated() {
     let folder = tempfile::tempdir().unwrap();
-    let torn = |here: &Path| {
-        fs::write(here.join("half"), "").unwrap();
-        Err(Unavailable("torn off".to_owned()))
+    let interrupted = |target: &Path| {
+        fs::write(target.join("partial"), "").unwrap();
+        Err(Unavailable("interrupted".to_owned()))
     };
-    assert!(installed_in(folder.path(), "one", "1", torn).is_err());
-    let whole = |here: &Path| {
-        assert!(!here.join("half").exists());
+    assert!(installed_in(folder.path(), "one", "1", interrupted).is_err());
+    let complete = |target: &Path| {
+        assert!(!target.join("partial").exists(), "files are left over");
         Ok(())
     };
-    assert!(installed_in(folder.path(), "one", "1", whole).is_ok());
-    let again = |_: &Path| panic!("the program is installed already");
-    assert!(installed_in(folder.path(), "one", "1", again).is_ok());
+    assert!(installed_in(folder.path(), "one", "1", complete).is_ok());
+    let not_called = |_: &Path| panic!("the program is installed already");
+    assert!(installed_in(folder.path(), "one", "1", not_called).is_ok());
     assert!(installed_in(folder.path(), "one", "2", |_| Ok(())).is_ok());
 }

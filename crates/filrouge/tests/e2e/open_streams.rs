@@ -4,7 +4,7 @@ use std::time::Instant;
 
 use serde_json::json;
 
-use crate::caller::{Caller, PROMISED, key, key_id, within_five_seconds};
+use crate::caller::{Caller, DEADLINE, key, key_id, within_five_seconds};
 use crate::issuer::{OLD, claims_with, now};
 use crate::jwt::serve_file;
 use crate::tail_client::Tail;
@@ -14,7 +14,7 @@ fn bearer(credentials: &str) -> String {
     format!("Bearer {credentials}")
 }
 
-/// Opens a stream of the session `s`, and reads its first item.
+/// Opens a tail of the session `s`, and reads its first item.
 fn tail(server: &Server, headers: &[(&str, &str)]) -> Tail {
     let mut tail = Tail::open(server.origin(), "/s/items?after=0", headers);
     assert_eq!(tail.status(), 200, "{}", tail.head);
@@ -22,30 +22,31 @@ fn tail(server: &Server, headers: &[(&str, &str)]) -> Tail {
     tail
 }
 
+/// Reads a tail to its end, which must come within the promised time.
 #[track_caller]
-fn ends(mut tail: Tail) {
+fn assert_ends(mut tail: Tail) {
     let began = Instant::now();
     while tail.next().is_some() {}
     let took = began.elapsed();
-    assert!(took < PROMISED, "{took:?}");
+    assert!(took < DEADLINE, "the stream ended after {took:?}");
 }
 
 #[test]
 fn a_stream_ends_when_its_key_is_revoked_and_others_continue() {
     let world = World::new();
-    let text = key(&world, &["--role", "service"]);
+    let revoked = key(&world, &["--role", "service"]);
     let other = key(&world, &["--role", "auditor"]);
     let server = world.serve();
-    let caller = Caller::bearing(&server, &text);
+    let caller = Caller::bearing(&server, &revoked);
     let turn = json!({ "request_id": "r", "question_neutral": "?" });
     caller.post("/s/turns", &turn).wrote(201);
-    let open = tail(&server, &[("authorization", &bearer(&text))]);
+    let open = tail(&server, &[("authorization", &bearer(&revoked))]);
     let mut kept = tail(&server, &[("authorization", &bearer(&other))]);
-    world.ok(&["keys", "revoke", key_id(&text)]);
-    ends(open);
+    world.ok(&["keys", "revoke", key_id(&revoked)]);
+    assert_ends(open);
     let third = Caller::bearing(&server, &key(&world, &["--role", "service"]));
     let turn = json!({ "request_id": "q", "question_neutral": "?" });
-    within_five_seconds("a key is created", || {
+    within_five_seconds("the new key is accepted", || {
         third.post("/s/turns", &turn).status == 201
     });
     assert_eq!(kept.take(1)[0].id, Some(2));
@@ -62,7 +63,7 @@ fn a_stream_without_a_key_ends_when_the_first_key_is_created() {
         .wrote(201);
     let open = tail(&server, &[]);
     key(&world, &["--role", "service"]);
-    ends(open);
+    assert_ends(open);
     server.stop();
 }
 
@@ -76,7 +77,7 @@ fn a_stream_ends_when_its_token_expires() {
         .post("/s/turns", &turn)
         .wrote(201);
     let open = tail(&server, &[("authorization", &bearer(&token))]);
-    ends(open);
+    assert_ends(open);
     Caller::bearing(&server, &token)
         .get("/s")
         .fails(401, "unauthenticated");

@@ -6,12 +6,13 @@ use crate::caller::{Caller, key};
 use crate::http::{Client, Reply};
 use crate::world::{Server, World};
 
-fn at(path: &str) -> String {
+/// The target of a request below OpenAI's conversations.
+fn target(path: &str) -> String {
     format!("/openai/v1/conversations{path}")
 }
 
 fn get(client: &Client, path: &str) -> Reply {
-    client.bare("GET", &at(path), "")
+    client.bare("GET", &target(path), "")
 }
 
 /// Checks a failure in the form of OpenAI's API; returns its message.
@@ -37,8 +38,8 @@ fn output_text_part(text: &str) -> Value {
     json!({ "type": "output_text", "text": text, "annotations": [] })
 }
 
-/// A turn with items of all shapes; its third item becomes four OpenAI items.
-fn recorded(server: &Server) -> Value {
+/// Records a turn with items of all shapes; its third item becomes four OpenAI items.
+fn record_turn(server: &Server) -> Value {
     let client = server.client();
     let session =
         json!({ "session_id": "s", "metadata": { "a": "b", "n": 1.0, "o": { "x": [] } } });
@@ -59,9 +60,9 @@ fn recorded(server: &Server) -> Value {
     client.post("/s/turns", &body).wrote(201)
 }
 
-/// All items, in pages of `limit`.
+/// Reads all items, in pages of `limit`.
 #[track_caller]
-fn paged(client: &Client, order: &str, limit: usize) -> Vec<Value> {
+fn read_pages(client: &Client, order: &str, limit: usize) -> Vec<Value> {
     let (mut all, mut after) = (Vec::new(), String::new());
     loop {
         let path = format!("/s/items?order={order}&limit={limit}{after}");
@@ -83,7 +84,7 @@ fn paged(client: &Client, order: &str, limit: usize) -> Vec<Value> {
 fn conversations_have_openais_shapes_and_pages() {
     let world = World::new();
     let server = world.serve();
-    recorded(&server);
+    record_turn(&server);
     let client = server.client();
     let conversation = get(&client, "/s").is(200);
     assert!(conversation["created_at"].as_i64().unwrap() > 1_700_000_000);
@@ -102,9 +103,9 @@ fn conversations_have_openais_shapes_and_pages() {
     };
     let output = |id: &str, call: &str, status: &str, text: &str| json!({ "type": "function_call_output", "id": id, "call_id": call, "status": status, "output": text });
     let message = |id: &str, role: &str, content: Value| json!({ "type": "message", "id": id, "role": role, "status": "completed", "content": content });
-    let heard = |text: &str| json!([{ "type": "input_text", "text": text }]);
+    let input_text_content = |text: &str| json!([{ "type": "input_text", "text": text }]);
     let mut all = vec![
-        message("item_1", "user", heard("Which way?")),
+        message("item_1", "user", input_text_content("Which way?")),
         json!({ "type": "reasoning", "id": "item_2", "summary": [{ "type": "summary_text", "text": "Hm." }] }),
         message(
             "item_3",
@@ -116,15 +117,15 @@ fn conversations_have_openais_shapes_and_pages() {
         message("item_3_3", "assistant", json!([output_text_part("So.")])),
         output("item_4", "1", "completed", "a wall"),
         output("item_5", "2", "incomplete", "too dark"),
-        message("item_6", "system", heard("Noted.")),
+        message("item_6", "system", input_text_content("Noted.")),
         message("item_7", "assistant", json!([output_text_part("Left.")])),
     ];
     for limit in [1, 2, 3, 4, 10, 100] {
-        assert_eq!(paged(&client, "asc", limit), all, "{limit}");
+        assert_eq!(read_pages(&client, "asc", limit), all, "{limit}");
     }
     all.reverse();
     for limit in [1, 2, 3, 4, 10, 100] {
-        assert_eq!(paged(&client, "desc", limit), all, "{limit}");
+        assert_eq!(read_pages(&client, "desc", limit), all, "{limit}");
     }
     let newest = get(&client, "/s/items").is(200);
     assert_eq!(newest["data"], json!(all));
@@ -136,7 +137,7 @@ fn conversations_have_openais_shapes_and_pages() {
     server.stop();
 }
 
-/// Pages that end early because of their size, in both directions.
+/// A page of large items ends before its limit; the next page continues there, in both orders.
 #[test]
 fn large_items_are_paged_to_the_end() {
     let world = World::new();
@@ -174,11 +175,11 @@ fn large_items_are_paged_to_the_end() {
 fn redacted_items_show_no_text() {
     let world = World::new();
     let server = world.serve();
-    let turn = recorded(&server);
+    let turn = record_turn(&server);
     let client = server.client();
     let path = format!("/s/turns/{}/redact", turn["turn_id"].as_str().unwrap());
     client
-        .post(&path, &json!({ "reason": "asked to" }))
+        .post(&path, &json!({ "reason": "requested by the user" }))
         .wrote(200);
     let reply = get(&client, "/s/items?order=asc");
     let data = reply.is(200)["data"].as_array().unwrap().clone();
@@ -214,14 +215,14 @@ fn foreign_conversations_look_absent() {
     let body = json!({ "request_id": "r", "question_neutral": "?" });
     admin.of("ada").post("/private/turns", &body).wrote(201);
     for route in ["", "/items", "/items?order=asc", "/items?after=item_1"] {
-        let ask =
-            |caller: &Caller, id: &str| caller.send("GET", &at(&format!("/{id}{route}")), None);
-        ask(&admin.of("ada"), "private").is(200);
-        let foreign = fails(&ask(&admin.of("bob"), "private"), 404, "session_not_found");
-        let absent = fails(&ask(&admin.of("bob"), "missing"), 404, "session_not_found");
+        let get =
+            |caller: &Caller, id: &str| caller.send("GET", &target(&format!("/{id}{route}")), None);
+        get(&admin.of("ada"), "private").is(200);
+        let foreign = fails(&get(&admin.of("bob"), "private"), 404, "session_not_found");
+        let absent = fails(&get(&admin.of("bob"), "missing"), 404, "session_not_found");
         assert_eq!(foreign.replace("private", "missing"), absent);
         fails(
-            &ask(&Caller::anonymous(&server), "private"),
+            &get(&Caller::anonymous(&server), "private"),
             401,
             "unauthenticated",
         );
@@ -230,10 +231,10 @@ fn foreign_conversations_look_absent() {
 }
 
 #[test]
-fn unknown_parameters_are_refused() {
+fn invalid_requests_are_refused() {
     let world = World::new();
     let server = world.serve();
-    recorded(&server);
+    record_turn(&server);
     let client = server.client();
     for path in [
         "/s?include=x",
@@ -249,7 +250,7 @@ fn unknown_parameters_are_refused() {
         fails(&get(&client, path), 422, "invalid");
     }
     fails(&get(&client, "/s/other"), 404, "route_not_found");
-    let reply = client.bare("DELETE", &at("/s"), "");
+    let reply = client.bare("DELETE", &target("/s"), "");
     fails(&reply, 405, "method_not_allowed");
     server.stop();
 }

@@ -1,5 +1,5 @@
-//! The document at `/openapi.json`: it equals the committed one, answers match it, and a client that calls all of it
-//! with another user's ids learns nothing (promise P6).
+//! The document at `/openapi.json`: it equals the committed file, answers match it, and no operation reveals another
+//! user's sessions (promise P6).
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -10,6 +10,7 @@ use crate::http::{Client, Reply};
 use crate::search_http::encoded;
 use crate::world::World;
 
+/// The served document: its text, and its JSON.
 fn document(client: &Client) -> (String, Value) {
     let reply = client.bare("GET", "/openapi.json", "");
     assert_eq!(reply.status, 200, "{reply:?}");
@@ -38,23 +39,23 @@ struct Operation<'a> {
     id: &'a str,
     method: String,
     path: &'a str,
-    reported: &'a Value,
+    spec: &'a Value,
 }
 
 fn operations(document: &Value) -> Vec<Operation<'_>> {
     let mut all = Vec::new();
     for (path, item) in document["paths"].as_object().unwrap() {
-        for (method, reported) in item.as_object().unwrap() {
-            let id = reported["operationId"].as_str().unwrap();
+        for (method, spec) in item.as_object().unwrap() {
+            let id = spec["operationId"].as_str().unwrap();
             all.push(Operation {
                 id,
                 method: method.to_uppercase(),
                 path,
-                reported,
+                spec,
             });
         }
     }
-    assert!(all.len() > 15);
+    assert!(all.len() > 15, "{} operations", all.len());
     all
 }
 
@@ -70,14 +71,14 @@ impl Operation<'_> {
         self.path.contains("{session_id}")
     }
 
-    /// Calls it with its example body and its required parameters.
-    fn call(&self, client: &Client, identity: Option<&str>, at: Target<'_>) -> Reply {
-        let mut target = self
+    /// Calls the operation with its example body and its required parameters.
+    fn call(&self, client: &Client, identity: Option<&str>, target: Target<'_>) -> Reply {
+        let mut path = self
             .path
-            .replace("{session_id}", at.session)
-            .replace("{turn_id}", at.turn)
+            .replace("{session_id}", target.session)
+            .replace("{turn_id}", target.turn)
             .replace("{tenant_id}", "default");
-        let parameters = self.reported["parameters"].as_array();
+        let parameters = self.spec["parameters"].as_array();
         let query: Vec<String> = parameters
             .into_iter()
             .flatten()
@@ -95,17 +96,17 @@ impl Operation<'_> {
             })
             .collect();
         if !query.is_empty() {
-            target = format!("{target}?{}", query.join("&"));
+            path = format!("{path}?{}", query.join("&"));
         }
-        let reported = &self.reported["requestBody"]["content"]["application/json"];
-        let several = reported["examples"].as_object();
-        let first = several.and_then(|all| all.values().next());
-        let body = match (&reported["example"], first) {
+        let content = &self.spec["requestBody"]["content"]["application/json"];
+        let examples = content["examples"].as_object();
+        let first = examples.and_then(|all| all.values().next());
+        let body = match (&content["example"], first) {
             (Value::Null, None) => String::new(),
             (Value::Null, Some(named)) => named["value"].to_string(),
             (example, _) => example.to_string(),
         };
-        let kind = if body.is_empty() {
+        let content_type = if body.is_empty() {
             ""
         } else {
             "content-type: application/json\r\n"
@@ -113,7 +114,7 @@ impl Operation<'_> {
         let identity = identity.map(|i| format!("filrouge-identity: {i}\r\n"));
         let identity = identity.unwrap_or_default();
         let head = format!(
-            "{} {target} HTTP/1.1\r\nhost: localhost\r\n{identity}{kind}content-length: {}\r\n\
+            "{} {path} HTTP/1.1\r\nhost: localhost\r\n{identity}{content_type}content-length: {}\r\n\
              connection: close\r\n\r\n",
             self.method,
             body.len()
@@ -122,23 +123,23 @@ impl Operation<'_> {
     }
 }
 
-/// An answer without the requested ids, the date and the request id.
-fn shape(reply: &Reply, at: Target<'_>) -> (u16, Vec<(String, String)>, String) {
-    let own = ["date", "filrouge-request-id", "x-request-id"];
+/// The status, headers and body of an answer, without the requested ids, the date and the request id.
+fn shape(reply: &Reply, target: Target<'_>) -> (u16, Vec<(String, String)>, String) {
+    let varying = ["date", "filrouge-request-id", "x-request-id"];
     let headers = reply.headers.iter();
     let headers = headers
-        .filter(|(name, _)| !own.contains(&name.as_str()))
+        .filter(|(name, _)| !varying.contains(&name.as_str()))
         .cloned()
         .collect();
     let text = reply
         .text
-        .replace(at.session, "SESSION")
-        .replace(at.turn, "TURN");
+        .replace(target.session, "SESSION")
+        .replace(target.turn, "TURN");
     (reply.status, headers, text)
 }
 
-/// Operations that report that an id exists already, with their error code (DESIGN §1 P6, §7).
-const REPORTS: &[(&str, &str)] = &[
+/// The operations that reveal that a foreign id exists, with their error code (DESIGN §1 P6, §7).
+const REVEALING: &[(&str, &str)] = &[
     // A start creates a session, which may not have a foreign id.
     ("startTurn", "session_conflict"),
     // Only a resume with `create`.
@@ -154,7 +155,7 @@ fn foreign_ids_look_absent_on_every_operation() {
     let question =
         json!({ "request_id": "r", "question_neutral": "secret", "answer_neutral": "secret" });
     let ada = client.of("ada");
-    // An existing session, and an erased one.
+    // An existing session, and an erased one. Ids of one length, so that answers differ only in the id.
     for session in ["ada-owns-00", "ada-had-000"] {
         let turn = ada.post(&format!("/{session}/turns"), &question).wrote(201);
         let turn = turn["turn_id"].as_str().unwrap().to_owned();
@@ -167,7 +168,7 @@ fn foreign_ids_look_absent_on_every_operation() {
             assert_eq!(erased.status, 200, "{erased:?}");
         }
         let before = ada.get(&format!("/{session}")).text;
-        walk(
+        assert_foreign_looks_absent(
             &client,
             &document,
             Target {
@@ -180,7 +181,7 @@ fn foreign_ids_look_absent_on_every_operation() {
         let taken = client.of("bob").post("", &json!({ "session_id": session }));
         taken.fails(409, "session_conflict");
     }
-    world_without_ada(&client);
+    assert_lists_without_ada(&client);
     drop(server);
     world.verify();
 }
@@ -194,9 +195,10 @@ fn statements(client: &Client) -> u64 {
     line.expect("the counter").parse().unwrap()
 }
 
-/// Makes a call that is refused; returns it with the number of its statements: the least of several tries,
-/// since the server's own work may run in between.
-fn counted(client: &Client, call: impl Fn() -> Reply) -> (Reply, u64) {
+/// Makes a call that is refused; returns its answer and the number of statements that it executed.
+///
+/// The number is the minimum of several tries, because the server's own statements count too.
+fn call_and_count(client: &Client, call: impl Fn() -> Reply) -> (Reply, u64) {
     let tries = (0..4).map(|_| {
         let before = statements(client);
         let reply = call();
@@ -205,46 +207,46 @@ fn counted(client: &Client, call: impl Fn() -> Reply) -> (Reply, u64) {
     tries.min_by_key(|(_, cost)| *cost).unwrap()
 }
 
-/// Calls every operation as bob, with ids of ada and with ids that never existed.
-fn walk(client: &Client, document: &Value, foreign: Target<'_>) {
-    let mut walked = 0;
+/// Calls every operation as bob, with ids of ada and with ids that never existed; answers and costs must be equal.
+fn assert_foreign_looks_absent(client: &Client, document: &Value, foreign: Target<'_>) {
+    let mut called = 0;
     for operation in operations(document).iter().filter(|o| o.names_a_session()) {
-        // A call may create the session that it names, so each has its own unused id.
-        let session = format!("no-{}-{walked:03}", &foreign.session[4..7]);
+        // A call may create the session that it names, so each call gets an unused id, as long as ada's.
+        let session = format!("no-{}-{called:03}", &foreign.session[4..7]);
         let session = format!("{session:-<11}");
         let absent = Target {
             session: &session,
             turn: "5f0c2b8e-5a61-8d7e-9b1c-2d4e6f708192",
         };
-        let (reply, cost) = counted(client, || operation.call(client, Some("bob"), foreign));
+        let (reply, cost) = call_and_count(client, || operation.call(client, Some("bob"), foreign));
         assert!(
             !reply.text.contains("secret"),
             "{}: {reply:?}",
             operation.id
         );
-        match REPORTS.iter().find(|(id, _)| *id == operation.id) {
+        match REVEALING.iter().find(|(id, _)| *id == operation.id) {
             Some((_, code)) => {
                 reply.fails(409, code);
             }
             None => {
-                let (never, cost_of_none) =
-                    counted(client, || operation.call(client, Some("bob"), absent));
-                assert_eq!(cost, cost_of_none, "statements of {}", operation.id);
+                let (absent_reply, absent_cost) =
+                    call_and_count(client, || operation.call(client, Some("bob"), absent));
+                assert_eq!(cost, absent_cost, "statements of {}", operation.id);
                 assert_eq!(
                     shape(&reply, foreign),
-                    shape(&never, absent),
+                    shape(&absent_reply, absent),
                     "{}",
                     operation.id
                 );
             }
         }
-        walked += 1;
+        called += 1;
     }
-    assert!(walked > 12, "{walked} operations");
+    assert!(called > 12, "{called} operations");
 }
 
 /// Checks that no list shows bob anything of ada.
-fn world_without_ada(client: &Client) {
+fn assert_lists_without_ada(client: &Client) {
     for list in [
         "?limit=500",
         "?identity_id=ada",
@@ -268,21 +270,28 @@ fn resolved<'a>(document: &'a Value, schema: &'a Value) -> &'a Value {
     }
 }
 
-/// Checks that `answer` has exactly the members of the schema.
-fn same_members(document: &Value, schema: &Value, answer: &Value, at: &str) {
+/// Checks that `answer`, which is at `path` of an operation's answer, has exactly the members of the schema.
+fn assert_same_members(document: &Value, schema: &Value, answer: &Value, path: &str) {
     let schema = resolved(document, schema);
     let (Some(known), Some(members)) = (schema["properties"].as_object(), answer.as_object())
     else {
         return;
     };
     let names = |of: &serde_json::Map<String, Value>| of.keys().cloned().collect::<BTreeSet<_>>();
-    assert_eq!(names(members), names(known), "{at}");
+    assert_eq!(names(members), names(known), "{path}");
     for (name, member) in members {
         match member.as_array() {
             Some(elements) => elements.iter().filter(|_| name != "parts").for_each(|e| {
-                same_members(document, &known[name]["items"], e, &format!("{at}.{name}"));
+                assert_same_members(
+                    document,
+                    &known[name]["items"],
+                    e,
+                    &format!("{path}.{name}"),
+                );
             }),
-            None => same_members(document, &known[name], member, &format!("{at}.{name}")),
+            None => {
+                assert_same_members(document, &known[name], member, &format!("{path}.{name}"));
+            }
         }
     }
 }
@@ -298,29 +307,29 @@ fn answers_have_the_members_that_the_document_names() {
     let turn = ada.post("/s/turns", &question).wrote(201);
     let checkpoint = json!({"label": "WAIT_CONFIRM", "state": {}});
     ada.put("/s/checkpoints", &checkpoint).wrote(201);
-    let at = Target {
+    let target = Target {
         session: "s",
         turn: turn["turn_id"].as_str().unwrap(),
     };
-    let mut seen = 0;
+    let mut checked = 0;
     for operation in operations(&document).iter().filter(|o| o.method == "GET") {
-        let reported = &operation.reported["responses"]["200"]["content"]["application/json"];
-        if !reported.is_object() {
+        let content = &operation.spec["responses"]["200"]["content"]["application/json"];
+        if !content.is_object() {
             continue;
         }
         // Operations about an entire tenant are not for end users.
-        let of_tenant = ["listAudit", "getTechnicalStatus", "getKeyFigures"];
-        let identity = Some("ada").filter(|_| !of_tenant.contains(&operation.id));
-        let reply = operation.call(&client, identity, at);
+        let tenant_wide = ["listAudit", "getTechnicalStatus", "getKeyFigures"];
+        let identity = Some("ada").filter(|_| !tenant_wide.contains(&operation.id));
+        let reply = operation.call(&client, identity, target);
         assert_eq!(reply.status, 200, "{}: {reply:?}", operation.id);
-        same_members(&document, &reported["schema"], &reply.body(), operation.id);
-        seen += 1;
+        assert_same_members(&document, &content["schema"], &reply.body(), operation.id);
+        checked += 1;
     }
-    assert!(seen >= 10, "{seen} answers");
+    assert!(checked >= 10, "{checked} answers");
 }
 
 #[test]
-fn an_unknown_parameter_gets_a_list_of_the_known_ones() {
+fn an_invalid_query_is_refused_with_a_hint() {
     let world = World::new();
     let server = world.serve();
     for (query, hint) in [
@@ -331,10 +340,10 @@ fn an_unknown_parameter_gets_a_list_of_the_known_ones() {
         ("?since=2026-11-21T09:30:00+01:00", "write + as %2B"),
         ("/s?verbose=1", "takes no parameters"),
     ] {
-        let reported = server.client().get(query).fails(422, "invalid");
+        let problem = server.client().get(query).fails(422, "invalid");
         assert!(
-            reported["hint"].as_str().unwrap().contains(hint),
-            "{query}: {reported}"
+            problem["hint"].as_str().unwrap().contains(hint),
+            "{query}: {problem}"
         );
     }
 }

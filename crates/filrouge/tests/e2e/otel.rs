@@ -9,11 +9,11 @@ use serde_json::json;
 
 use crate::world::World;
 
-/// Receives one export: its target and its body.
+/// Receives one export; returns its request line and its body.
 fn receive(stream: TcpStream) -> Option<(String, Vec<u8>)> {
     let mut reader = BufReader::new(stream.try_clone().ok()?);
-    let mut target = String::new();
-    reader.read_line(&mut target).ok()?;
+    let mut request_line = String::new();
+    reader.read_line(&mut request_line).ok()?;
     let mut length = 0;
     loop {
         let mut line = String::new();
@@ -30,12 +30,13 @@ fn receive(stream: TcpStream) -> Option<(String, Vec<u8>)> {
     reader.read_exact(&mut body).ok()?;
     let answer = "HTTP/1.1 200 OK\r\ncontent-type: application/x-protobuf\r\ncontent-length: 0\r\nconnection: close\r\n\r\n";
     (&stream).write_all(answer.as_bytes()).ok()?;
-    Some((target, body))
+    Some((request_line, body))
 }
 
 #[test]
-fn a_collector_gets_the_span_and_no_credentials() {
+fn a_collector_gets_spans_without_credentials() {
     const CANARY: &str = "canary-55aa01";
+    // The trace id of the request's `traceparent` below.
     const TRACE: [u8; 16] = [
         0x4b, 0xf9, 0x2f, 0x35, 0x77, 0xb3, 0x4d, 0xa6, 0xa3, 0xce, 0x92, 0x9d, 0x0e, 0x0e, 0x47,
         0x36,
@@ -66,22 +67,24 @@ fn a_collector_gets_the_span_and_no_credentials() {
     let target = format!("/api/v1/sessions/the-session?token={CANARY}");
     client.bare("GET", &target, &headers);
     server.ask_to_stop();
-    server.ended();
-    let (mut targets, mut sent) = (Vec::new(), Vec::new());
-    while let Ok((target, body)) = receiver.recv_timeout(Duration::from_secs(1)) {
-        targets.push(target);
-        sent.extend(body);
+    server.wait_for_exit();
+    let (mut request_lines, mut exported) = (Vec::new(), Vec::new());
+    while let Ok((request_line, body)) = receiver.recv_timeout(Duration::from_secs(1)) {
+        request_lines.push(request_line);
+        exported.extend(body);
     }
-    assert!(!targets.is_empty(), "nothing was sent");
+    assert!(!request_lines.is_empty(), "no span was exported");
     assert!(
-        targets.iter().all(|t| t.starts_with("POST /v1/traces ")),
-        "{targets:?}"
+        request_lines
+            .iter()
+            .all(|line| line.starts_with("POST /v1/traces ")),
+        "{request_lines:?}"
     );
-    let holds = |bytes: &[u8]| sent.windows(bytes.len()).any(|w| w == bytes);
-    assert!(holds(b"/api/v1/sessions/{session_id}/turns"));
-    assert!(holds(b"gen_ai.conversation.id") && holds(b"the-session"));
-    assert!(holds(b"http.response.status_code"));
-    assert!(holds(&TRACE), "the span belongs to the caller's trace");
-    assert!(!holds(CANARY.as_bytes()));
-    assert!(!holds(b"authorization"));
+    let contains = |bytes: &[u8]| exported.windows(bytes.len()).any(|w| w == bytes);
+    assert!(contains(b"/api/v1/sessions/{session_id}/turns"));
+    assert!(contains(b"gen_ai.conversation.id") && contains(b"the-session"));
+    assert!(contains(b"http.response.status_code"));
+    assert!(contains(&TRACE), "no span belongs to the caller's trace");
+    assert!(!contains(CANARY.as_bytes()), "a credential was exported");
+    assert!(!contains(b"authorization"));
 }

@@ -5,25 +5,29 @@ use serde_json::{Value, json};
 use crate::http::{Client, Reply};
 use crate::world::World;
 
-/// An answer without the requested id and without the date.
+/// The status, header names and body of an answer, without the requested id.
 fn shape(reply: &Reply, id: &str) -> (u16, Vec<String>, String) {
     let names = reply.headers.iter().map(|(n, _)| n.clone()).collect();
     (reply.status, names, reply.text.replace(id, "ID"))
 }
 
-/// Sends every read and write that names a session; all ids have the same length.
-fn ask_all(client: &Client, session: &str, turn: &str) -> Vec<Reply> {
-    let reads = [
-        "",
-        "/items",
-        "/turns",
-        "/turns?request_id=r",
-        "/turns?status=finalized",
-        "/context",
-        "/context?last_turns=2",
-        "/verify",
-    ];
-    let mut replies: Vec<Reply> = reads
+/// The reads of a session that name no turn.
+const SESSION_READS: [&str; 8] = [
+    "",
+    "/items",
+    "/turns",
+    "/turns?request_id=r",
+    "/turns?status=finalized",
+    "/context",
+    "/context?last_turns=2",
+    "/verify",
+];
+
+/// Sends every read and write that names a session, first [`SESSION_READS`].
+///
+/// Compared calls must use ids of one length, so that answers differ only in the id.
+fn request_all(client: &Client, session: &str, turn: &str) -> Vec<Reply> {
+    let mut replies: Vec<Reply> = SESSION_READS
         .iter()
         .map(|r| client.get(&format!("/{session}{r}")))
         .collect();
@@ -50,14 +54,14 @@ fn ask_all(client: &Client, session: &str, turn: &str) -> Vec<Reply> {
 fn foreign_sessions_look_absent() {
     let world = World::new();
     let server = world.serve();
-    let (anyone, ada) = (server.client(), server.client().of("ada"));
+    let (anonymous, ada) = (server.client(), server.client().of("ada"));
     let body = json!({ "request_id": "r", "question_neutral": "secret", "answer_neutral": "secret", "items": [
         { "item_id": "i", "role": "user", "channel": "plan", "parts": [] }] });
     let turn = ada.post("/private/turns", &body).wrote(201);
     let turn = turn["turn_id"].as_str().unwrap();
-    for viewer in [&anyone, &anyone.of("bob"), &anyone.of("Ada")] {
-        let foreign = ask_all(viewer, "private", turn);
-        let absent = ask_all(viewer, "missing", turn);
+    for viewer in [&anonymous, &anonymous.of("bob"), &anonymous.of("Ada")] {
+        let foreign = request_all(viewer, "private", turn);
+        let absent = request_all(viewer, "missing", turn);
         for (foreign, absent) in foreign.iter().zip(&absent) {
             assert_eq!(shape(foreign, "private"), shape(absent, "missing"));
             assert_eq!(foreign.status, 404, "{foreign:?}");
@@ -101,9 +105,10 @@ fn a_foreign_turn_looks_absent_in_ones_own_session() {
         &json!({ "request_id": "x", "question_neutral": "?" }),
     )
     .wrote(201);
-    let foreign = ask_all(&bob, "bobs", turn);
-    let missing = ask_all(&bob, "bobs", absent);
-    for (foreign, missing) in foreign.iter().zip(&missing).skip(8) {
+    let foreign = request_all(&bob, "bobs", turn);
+    let missing = request_all(&bob, "bobs", absent);
+    let replies = foreign.iter().zip(&missing).skip(SESSION_READS.len());
+    for (foreign, missing) in replies {
         assert_eq!(shape(foreign, turn), shape(missing, absent));
         foreign.fails(404, "turn_not_found");
     }
@@ -114,9 +119,9 @@ fn a_foreign_turn_looks_absent_in_ones_own_session() {
 fn anonymous_sessions_are_found_only_by_id() {
     let world = World::new();
     let server = world.serve();
-    let (anyone, ada) = (server.client(), server.client().of("ada"));
+    let (anonymous, ada) = (server.client(), server.client().of("ada"));
     let body = json!({ "request_id": "r", "question_neutral": "?" });
-    anyone.post("/open/turns", &body).wrote(201);
+    anonymous.post("/open/turns", &body).wrote(201);
     ada.post("/hers/turns", &body).wrote(201);
     let ids = |client: &Client| -> Vec<Value> {
         client
@@ -125,7 +130,7 @@ fn anonymous_sessions_are_found_only_by_id() {
             .map(|s| s["session_id"].clone())
             .collect()
     };
-    assert_eq!(ids(&anyone), ["open"]);
+    assert_eq!(ids(&anonymous), ["open"]);
     assert_eq!(ids(&ada), ["hers"]);
     assert_eq!(ada.see("/open")["identity_id"], Value::Null);
     assert_eq!(
@@ -134,7 +139,7 @@ fn anonymous_sessions_are_found_only_by_id() {
             .unwrap()
             .len(),
         2,
-        "the operator sees all"
+        "the operator sees sessions of all owners"
     );
 
     let tenant = world.serve_with(&["--tenant", "other"]);
@@ -144,7 +149,7 @@ fn anonymous_sessions_are_found_only_by_id() {
         client.get("/hers").fails(404, "session_not_found");
     }
     let theirs = tenant.client().post("/open/turns", &body).wrote(201);
-    let mine = anyone.all("/open/turns", 50);
+    let mine = anonymous.all("/open/turns", 50);
     assert_ne!(theirs["turn_id"], mine[0]["turn_id"]);
     let path = format!("/open/turns/{}", mine[0]["turn_id"].as_str().unwrap());
     tenant.client().get(&path).fails(404, "turn_not_found");

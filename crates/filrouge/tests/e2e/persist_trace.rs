@@ -10,9 +10,9 @@ use crate::limits::until;
 use crate::world::{World, fixture};
 
 const SECRET: &str = "s3cret-words";
-const JSON: (&str, &str) = ("FILROUGE_LOG_FORMAT", "json");
+const JSON_LOG: (&str, &str) = ("FILROUGE_LOG_FORMAT", "json");
 
-/// The fields of the lines, in order.
+/// The fields and the level of each trace line, in order.
 fn lines(log: &str) -> Vec<Value> {
     let lines = log
         .lines()
@@ -27,8 +27,9 @@ fn lines(log: &str) -> Vec<Value> {
         .collect()
 }
 
+/// The only line of this operation on this turn.
 #[track_caller]
-fn one<'a>(lines: &'a [Value], op: &str, turn: &Value) -> &'a Value {
+fn only<'a>(lines: &'a [Value], op: &str, turn: &Value) -> &'a Value {
     let found: Vec<&Value> = lines
         .iter()
         .filter(|l| l["op"] == op && l["turn_id"] == *turn)
@@ -70,16 +71,18 @@ fn assert_complete(line: &Value) {
 
 /// Checks that the lines together report each item of a session once.
 fn assert_dense(lines: &[Value], session: &str, last_seq: u64) {
-    let own = lines
+    // The line of a `stream` summarizes the lines of its appends.
+    let writes = lines
         .iter()
         .filter(|l| l["session_id"] == session && l["op"] != "stream");
-    let spans = own.filter_map(|l| Some((l["first_seq"].as_u64()?, l["last_seq"].as_u64()?)));
+    let spans = writes.filter_map(|l| Some((l["first_seq"].as_u64()?, l["last_seq"].as_u64()?)));
     let mut seqs: Vec<u64> = spans.flat_map(|(first, last)| first..=last).collect();
     seqs.sort_unstable();
     assert_eq!(seqs, (1..=last_seq).collect::<Vec<_>>(), "{lines:#?}");
 }
 
-fn stream() -> String {
+/// A stream in OpenAI's chat format: a text and a tool call, both with the secret.
+fn chat_stream() -> String {
     let chunk = |delta: Value, end: Value| {
         let event = json!({ "object": "chat.completion.chunk", "model": "m-1", "choices": [
             { "index": 0, "delta": delta, "finish_reason": end }] });
@@ -94,12 +97,12 @@ fn stream() -> String {
 }
 
 #[test]
-fn every_write_shows_ids_seqs_counts_and_times_but_no_content() {
+fn every_write_logs_ids_seqs_counts_and_times_but_no_content() {
     let world = World::new();
     let environment = [
         ("FILROUGE_LISTEN", "127.0.0.1:0"),
         ("FILROUGE_LOG", "debug"),
-        JSON,
+        JSON_LOG,
     ];
     let server = world.serve_where(&environment, &[]);
     let client = server.client();
@@ -107,8 +110,9 @@ fn every_write_shows_ids_seqs_counts_and_times_but_no_content() {
         let body = json!({ "request_id": request, "question_neutral": SECRET });
         client.post("/s/turns", &body).wrote(201)["turn_id"].take()
     };
-    let at = |turn: &Value, call: &str| format!("/s/turns/{}/{call}", turn.as_str().unwrap());
-    let post = |turn: &Value, call: &str, body: Value| client.post(&at(turn, call), &body);
+    let turn_path =
+        |turn: &Value, call: &str| format!("/s/turns/{}/{call}", turn.as_str().unwrap());
+    let post = |turn: &Value, call: &str, body: Value| client.post(&turn_path(turn, call), &body);
     let kept = start("kept");
     for status in [201, 200] {
         let items = [
@@ -135,8 +139,8 @@ fn every_write_shows_ids_seqs_counts_and_times_but_no_content() {
     let replaced = post(&kept, "replace", body).wrote(201)["turn_id"].take();
     post(&cancelled, "redact", json!({ "reason": SECRET })).wrote(200);
     let streamed = start("streamed");
-    let path = at(&streamed, "stream?format=openai-chat");
-    let recorded = client.post_text(&path, &stream());
+    let path = turn_path(&streamed, "stream?format=openai-chat");
+    let recorded = client.post_text(&path, &chat_stream());
     recorded.wrote(200);
     client
         .put("/s/link", &json!({ "identity_id": "ada" }))
@@ -148,7 +152,7 @@ fn every_write_shows_ids_seqs_counts_and_times_but_no_content() {
         .wrote(200);
     let last_seq = ada.see("/s")["last_seq"].as_u64().unwrap();
     server.ask_to_stop();
-    let log = server.ended();
+    let log = server.wait_for_exit();
     assert!(!log.contains(SECRET), "{log}");
 
     // No event can be awaited here: the open turn must be silent for longer than the next server allows.
@@ -162,12 +166,12 @@ fn every_write_shows_ids_seqs_counts_and_times_but_no_content() {
         .as_u64()
         .unwrap();
     server.ask_to_stop();
-    let log = log + &server.ended();
+    let log = log + &server.wait_for_exit();
     let lines = lines(&log);
     lines.iter().for_each(assert_complete);
     assert_dense(&lines, "s", last_seq);
 
-    let started = one(&lines, "start", &kept);
+    let started = only(&lines, "start", &kept);
     assert_eq!(
         (&started["request_id"], &started["status"]),
         (&json!("kept"), &json!("open"))
@@ -203,21 +207,21 @@ fn every_write_shows_ids_seqs_counts_and_times_but_no_content() {
         ("redact", &cancelled, 1, "cancelled"),
         ("interrupt", &streamed, 1, "interrupted"),
     ] {
-        let line = one(&lines, op, turn);
+        let line = only(&lines, op, turn);
         assert_eq!(
             (&line["items"], &line["status"]),
             (&json!(items), &json!(status)),
             "{line}"
         );
     }
-    assert_eq!(one(&lines, "link", &Value::Null)["items"], 1);
+    assert_eq!(only(&lines, "link", &Value::Null)["items"], 1);
     let closed: Vec<&Value> = lines.iter().filter(|l| l["op"] == "close").collect();
     assert_eq!(
         (closed.len(), &closed[0]["items"], &closed[1]["items"]),
         (2, &json!(1), &json!(0))
     );
     assert_eq!(closed[0]["status"], "closed");
-    let summary = one(&lines, "stream", &streamed);
+    let summary = only(&lines, "stream", &streamed);
     assert_eq!(
         (&summary["items"], &summary["status"]),
         (&json!(2), &json!("open")),
@@ -225,41 +229,45 @@ fn every_write_shows_ids_seqs_counts_and_times_but_no_content() {
     );
     assert!(summary["events"].as_u64() > Some(2), "{summary}");
     let drafts = lines.iter().filter(|l| l["op"] == "draft").count();
-    assert!(drafts >= 1, "the recording's beginning");
-    let own = lines
+    assert!(drafts >= 1, "no draft was logged");
+    let appends = lines
         .iter()
         .filter(|l| l["op"] == "append" && l["turn_id"] == streamed);
-    assert!(own.clone().count() >= 1 && own.clone().all(|l| l["stream"] == summary["stream"]));
+    assert!(
+        appends.clone().count() >= 1 && appends.clone().all(|l| l["stream"] == summary["stream"])
+    );
 }
 
 #[test]
-fn imports_report_their_items() {
+fn imports_log_their_items() {
     let world = World::new();
-    let traced = |arguments: &[&str]| {
+    let run_traced = |arguments: &[&str]| {
         let mut command = world.command(arguments);
-        command.env("FILROUGE_LOG", "info").env(JSON.0, JSON.1);
+        command
+            .env("FILROUGE_LOG", "info")
+            .env(JSON_LOG.0, JSON_LOG.1);
         let output = command.output().unwrap();
         assert!(output.status.success(), "{output:?}");
         lines(&String::from_utf8(output.stderr).unwrap())
     };
     let source = fixture("opencode-json");
-    let brought = traced(&["import", "opencode", source.to_str().unwrap()]);
+    let imported = run_traced(&["import", "opencode", source.to_str().unwrap()]);
     assert!(
-        !brought.is_empty() && brought.iter().all(|l| l["op"] == "import"),
-        "{brought:#?}"
+        !imported.is_empty() && imported.iter().all(|l| l["op"] == "import"),
+        "{imported:#?}"
     );
-    brought.iter().for_each(assert_complete);
+    imported.iter().for_each(assert_complete);
     let list = world.json(&["sessions", "list", "--limit", "500"]);
     for session in list["data"].as_array().unwrap() {
         let id = session["session_id"].as_str().unwrap();
-        assert_dense(&brought, id, session["last_seq"].as_u64().unwrap());
+        assert_dense(&imported, id, session["last_seq"].as_u64().unwrap());
     }
-    let again = traced(&["import", "opencode", source.to_str().unwrap()]);
+    let repeated = run_traced(&["import", "opencode", source.to_str().unwrap()]);
     assert!(
-        again
+        repeated
             .iter()
             .all(|l| l["items"] == 0 && l["replayed"] == true),
-        "{again:#?}"
+        "{repeated:#?}"
     );
 
     let session = list["data"]
@@ -271,16 +279,16 @@ fn imports_report_their_items() {
     let id = session["session_id"].as_str().unwrap();
     let bundle = world.path("bundle.json");
     fs::write(&bundle, world.ok(&["export", id])).unwrap();
-    let elsewhere = format!("sqlite:{}", world.path("other.db").display());
-    let taken = traced(&[
+    let other_store = format!("sqlite:{}", world.path("other.db").display());
+    let from_bundle = run_traced(&[
         "import",
         "bundle",
         bundle.to_str().unwrap(),
         "--store",
-        &elsewhere,
+        &other_store,
     ]);
     let last = session["last_seq"].as_u64().unwrap();
-    assert_eq!(taken.len(), 1, "{taken:#?}");
-    assert_complete(&taken[0]);
-    assert_dense(&taken, id, last);
+    assert_eq!(from_bundle.len(), 1, "{from_bundle:#?}");
+    assert_complete(&from_bundle[0]);
+    assert_dense(&from_bundle, id, last);
 }

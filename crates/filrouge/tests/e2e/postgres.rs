@@ -1,9 +1,9 @@
-//! One server on PostgreSQL, from its first setup on.
+//! One server on PostgreSQL: connection errors, passwords, keys, durability, and a database that was rolled back.
 
 use std::io::Write;
 use std::os::unix::fs::PermissionsExt;
 
-use filrouge_testbed::{Options, Server as Database};
+use filrouge_testbed::{Options, Server as PostgresServer};
 use serde_json::{Value, json};
 
 use crate::http::Client;
@@ -11,53 +11,57 @@ use crate::world::{Done, World};
 
 const PASSWORD: &str = "open-sesame-7";
 
+/// Records a complete turn of the session `s`.
 fn write(client: &Client, request: &str) {
     let body = json!({ "request_id": request, "question_neutral": "?", "answer_neutral": "!" });
     client.post("/s/turns", &body).wrote(201);
 }
 
-/// A server that requires passwords over loopback, with the role `app` and a database that it owns.
-fn guarded() -> (Database, String, tempfile::NamedTempFile) {
+/// Starts a PostgreSQL server that requires passwords over TCP; returns it with a database and the file of its rules.
+///
+/// The role `app` owns the database, the role `poor` has no privileges in it.
+fn server_with_passwords() -> (PostgresServer, String, tempfile::NamedTempFile) {
     let mut rules = tempfile::NamedTempFile::new().unwrap();
     rules
         .write_all(b"local all all trust\nhost all all 127.0.0.1/32 scram-sha-256\n")
         .unwrap();
-    // The server runs as another user.
+    // The PostgreSQL server runs as another user.
     let mode = std::fs::Permissions::from_mode(0o644);
     std::fs::set_permissions(rules.path(), mode).unwrap();
     let file = rules.path().display().to_string();
-    let database = Database::start(Options {
+    let postgres = PostgresServer::start(Options {
         durable: false,
         settings: vec![("hba_file".to_owned(), file)],
     });
-    let name = database.database();
+    let name = postgres.database();
     let roles = format!(
         "CREATE ROLE app LOGIN PASSWORD '{PASSWORD}'; CREATE ROLE poor LOGIN PASSWORD '{PASSWORD}';
          ALTER DATABASE {name} OWNER TO app"
     );
-    database.sql("postgres", &roles);
-    (database, name, rules)
+    postgres.sql("postgres", &roles);
+    (postgres, name, rules)
 }
 
-/// The result of a command with its complete log, which must not contain the password.
+/// Runs a command with its most detailed log; neither its output nor its log may contain a password.
 #[track_caller]
 fn run_without_secrets(world: &World, arguments: &[&str]) -> Done {
     let mut command = world.command(arguments);
     command.env("FILROUGE_LOG", "trace");
     let done = crate::world::finish(command, &format!("{arguments:?}"));
     for secret in [PASSWORD, "wrong-pass"] {
-        let reported = format!("{}{}", done.stdout, done.stderr);
-        assert!(!reported.contains(secret), "{arguments:?}: {reported}");
+        let output = format!("{}{}", done.stdout, done.stderr);
+        assert!(!output.contains(secret), "{arguments:?}: {output}");
     }
     done
 }
 
 #[test]
-fn an_unreachable_store_is_reported_with_a_hint_but_no_password() {
-    let (database, name, _rules) = guarded();
-    let (address, port) = (database.tcp(), database.tcp().port());
+fn a_connection_error_is_reported_with_a_hint_but_no_password() {
+    let (postgres, name, _rules) = server_with_passwords();
+    let (address, port) = (postgres.tcp(), postgres.tcp().port());
     // A reserved port on which no process listens.
     let closed_port = 1;
+    // The wrong part of the URL, the URL, and a part of the error.
     let cases = [
         (
             "the password",
@@ -86,14 +90,14 @@ fn an_unreachable_store_is_reported_with_a_hint_but_no_password() {
             "3D000",
         ),
         (
-            "rights",
+            "privileges",
             format!("poor:{PASSWORD}@{address}/{name}"),
             "42501",
         ),
         ("a user", format!("{address}/{name}"), "user"),
     ];
-    for (what, place, reported) in cases {
-        let world = World::at(&format!("postgres://{place}"), "buffered");
+    for (what, url, expected) in cases {
+        let world = World::at(&format!("postgres://{url}"), "buffered");
         for arguments in [
             &["serve", "--listen", "127.0.0.1:0"][..],
             &["keys", "create", "--role", "service"],
@@ -101,8 +105,8 @@ fn an_unreachable_store_is_reported_with_a_hint_but_no_password() {
             &["verify"],
         ] {
             let done = run_without_secrets(&world, arguments);
-            if what == "rights" && matches!(arguments[0], "sessions" | "verify") {
-                // Nothing was created yet, and checking that needs no privileges.
+            if what == "privileges" && matches!(arguments[0], "sessions" | "verify") {
+                // The store does not exist yet, and checking this needs no privileges.
                 assert!(done.stderr.contains("there is no store"), "{done:?}");
                 continue;
             }
@@ -113,7 +117,7 @@ fn an_unreachable_store_is_reported_with_a_hint_but_no_password() {
             assert!(done.stdout.is_empty(), "{what}: {done:?}");
             let error = done.stderr.lines().find(|l| l.starts_with("error"));
             let error = error.unwrap_or_else(|| panic!("{what}: {done:?}"));
-            assert!(error.contains(reported), "{what}: {arguments:?}: {error}");
+            assert!(error.contains(expected), "{what}: {arguments:?}: {error}");
             assert!(
                 done.stderr.contains("hint:"),
                 "{what}: {arguments:?}: {done:?}"
@@ -132,8 +136,8 @@ fn an_unreachable_store_is_reported_with_a_hint_but_no_password() {
 
 #[test]
 fn the_password_appears_only_in_the_configuration() {
-    let (database, name, _rules) = guarded();
-    let address = database.tcp();
+    let (postgres, name, _rules) = server_with_passwords();
+    let address = postgres.tcp();
     let url = format!("postgres://app:{PASSWORD}@{address}/{name}");
     let world = World::at(&url, "buffered");
     let server = world.serve_where(
@@ -148,11 +152,11 @@ fn the_password_appears_only_in_the_configuration() {
     for path in ["/readyz", "/metrics", "/api/v1/info"] {
         assert!(!server.client().get(path).text.contains(PASSWORD));
     }
-    database.stop_immediate();
+    postgres.stop_immediate();
     let refused = server.client().get("/s");
     assert!(!refused.text.contains(PASSWORD));
     refused.fails(503, "store_unavailable");
-    database.restart();
+    postgres.restart();
     for arguments in [
         &["doctor"][..],
         &["config", "show"],
@@ -163,10 +167,10 @@ fn the_password_appears_only_in_the_configuration() {
         assert_eq!(done.code, Some(0), "{arguments:?}: {done:?}");
     }
     let doctor = run_without_secrets(&world, &["doctor"]);
-    let checked = format!("postgres://app:***@{address}/{name}");
-    assert!(doctor.stdout.contains(&checked), "{doctor:?}");
+    let masked = format!("postgres://app:***@{address}/{name}");
+    assert!(doctor.stdout.contains(&masked), "{doctor:?}");
     server.ask_to_stop();
-    let log = server.ended();
+    let log = server.wait_for_exit();
     assert!(log.contains("TRACE") && !log.contains(PASSWORD), "{log}");
 }
 
@@ -175,7 +179,7 @@ fn another_machine_needs_the_keys_of_the_first() {
     let first = World::on_postgres();
     let server = first.serve();
     write(&server.client(), "r");
-    let other = first.beside();
+    let other = first.other_machine();
     let copied = std::fs::read(other.keyring()).unwrap();
     std::fs::remove_file(other.keyring()).unwrap();
     let refused = |arguments: &[&str]| {
@@ -189,11 +193,11 @@ fn another_machine_needs_the_keys_of_the_first() {
     refused(&["sessions", "list"]);
     assert!(
         !other.keyring().exists(),
-        "no new keys for a store that already has keys"
+        "a keyring was created for a store that has keys already"
     );
     let read = other.ok(&["sessions", "list", "--unverified"]);
     assert!(read.contains('s'), "{read}");
-    // This machine had another store before.
+    // A keyring of another store does not open this one.
     other.ok(&[
         "keys",
         "create",
@@ -208,7 +212,7 @@ fn another_machine_needs_the_keys_of_the_first() {
     assert_eq!(other.run(&["doctor"]).code, Some(1));
     std::fs::write(other.keyring(), copied).unwrap();
     assert_eq!(other.serve().client().all("/s/turns", 50).len(), 1);
-    // This machine cannot know older states of the store.
+    // This machine has no anchor of the store yet.
     assert_eq!(other.run(&["doctor"]).code, Some(1));
     other.ok(&["anchor", "accept"]);
     other.ok(&["doctor"]);
@@ -216,12 +220,12 @@ fn another_machine_needs_the_keys_of_the_first() {
 }
 
 #[test]
-fn a_server_that_waits_for_its_disk_reports_flushed_writes() {
-    let database = Database::start(Options {
+fn writes_are_flushed_with_fsync_and_buffered_without() {
+    let postgres = PostgresServer::start(Options {
         durable: true,
         ..Options::default()
     });
-    let world = World::at(&database.url(&database.database()), "flushed");
+    let world = World::at(&postgres.url(&postgres.database()), "flushed");
     let server = world.serve();
     write(&server.client(), "r");
     assert!(!server.log().contains("fsync"));
@@ -235,13 +239,13 @@ fn a_server_that_waits_for_its_disk_reports_flushed_writes() {
 
 #[test]
 fn a_database_that_was_rolled_back_is_refused_until_it_is_accepted() {
-    let database = Database::start(Options::default());
-    let name = database.database();
-    let world = World::at(&database.url(&name), "buffered");
+    let postgres = PostgresServer::start(Options::default());
+    let name = postgres.database();
+    let world = World::at(&postgres.url(&name), "buffered");
     let server = world.serve();
     write(&server.client(), "r1");
     server.stop();
-    database.sql(
+    postgres.sql(
         "postgres",
         &format!("CREATE DATABASE older TEMPLATE {name}"),
     );
@@ -249,7 +253,7 @@ fn a_database_that_was_rolled_back_is_refused_until_it_is_accepted() {
     write(&server.client(), "r2");
     server.stop();
     let swap = format!("DROP DATABASE {name} WITH (FORCE); ALTER DATABASE older RENAME TO {name}");
-    database.sql("postgres", &swap);
+    postgres.sql("postgres", &swap);
 
     let server = world.serve();
     let client = server.client();

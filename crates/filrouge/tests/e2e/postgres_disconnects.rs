@@ -1,5 +1,5 @@
-//! Clients of several tenants that disconnect at random points while others read complete answers: no database
-//! connection stays in a transaction, and no caller ever gets a byte of another tenant (promise P6 of the design).
+//! Clients of several tenants disconnect at random points while others read complete answers: no database connection
+//! stays in a transaction, and no caller gets a byte of another tenant (promise P6 of the design).
 
 use std::io::{Read, Write};
 use std::net::TcpStream;
@@ -12,19 +12,20 @@ use serde_json::json;
 
 use crate::caller::{Caller, key};
 use crate::limits::until;
-
 use crate::world::{Server, World};
 
 const TENANTS: [&str; 3] = ["ash", "oak", "elm"];
-const VANISHING: usize = 10_000;
-/// The number of clients that are connected at a time.
-const AT_ONCE: usize = 8;
+/// The total number of requests after or during which the client disconnects.
+const DISCONNECTS: usize = 10_000;
+/// The number of concurrent clients that disconnect.
+const CLIENTS: usize = 8;
 
 /// A text that may occur only in the tenant's own answers.
 fn tag(tenant: &str) -> String {
     format!("tag-of-{tenant}")
 }
 
+/// The path of a random read.
 fn path(rng: &mut StdRng) -> String {
     let session = rng.random_range(0..5);
     match rng.random_range(0..4) {
@@ -35,14 +36,15 @@ fn path(rng: &mut StdRng) -> String {
     }
 }
 
-/// A request of `tenant` in bytes.
-fn request(tenant: &str, key: &str, name: &str, rng: &mut StdRng) -> Vec<u8> {
+/// The bytes of a random request of `tenant`: a read, or a write of a turn.
+fn request(tenant: &str, key: &str, request_id: &str, rng: &mut StdRng) -> Vec<u8> {
     let head = format!("host: localhost\r\nauthorization: Bearer {key}\r\nconnection: close\r\n");
     if rng.random_bool(0.6) {
         return format!("GET {} HTTP/1.1\r\n{head}\r\n", path(rng)).into_bytes();
     }
-    let words = tag(tenant).repeat(rng.random_range(1..40));
-    let body = json!({ "request_id": name, "question_neutral": words, "answer_neutral": words });
+    let tags = tag(tenant).repeat(rng.random_range(1..40));
+    let body =
+        json!({ "request_id": request_id, "question_neutral": tags, "answer_neutral": tags });
     let (body, session) = (body.to_string(), rng.random_range(0..5));
     let length = body.len();
     let text = format!(
@@ -52,7 +54,7 @@ fn request(tenant: &str, key: &str, name: &str, rng: &mut StdRng) -> Vec<u8> {
 }
 
 /// Sends all or part of a request, reads part of the answer or nothing, and disconnects.
-fn vanish(server: &Server, request: &[u8], rng: &mut StdRng) -> Vec<u8> {
+fn send_and_disconnect(server: &Server, request: &[u8], rng: &mut StdRng) -> Vec<u8> {
     let address = server.origin().strip_prefix("http://").unwrap();
     let mut stream = TcpStream::connect(address).unwrap();
     let sent = match rng.random_range(0..4) {
@@ -69,17 +71,17 @@ fn vanish(server: &Server, request: &[u8], rng: &mut StdRng) -> Vec<u8> {
                 stream
                     .set_read_timeout(Some(Duration::from_secs(30)))
                     .unwrap();
-                let most = rng.random_range(1..2000);
-                // It does not matter whether the server closes first.
-                stream.take(most).read_to_end(&mut answer).ok();
+                let limit = rng.random_range(1..2000);
+                // The server may close the connection first.
+                stream.take(limit).read_to_end(&mut answer).ok();
             }
         }
     }
     answer
 }
 
-fn holds(bytes: &[u8], words: &str) -> bool {
-    bytes.windows(words.len()).any(|w| w == words.as_bytes())
+fn contains(bytes: &[u8], text: &str) -> bool {
+    bytes.windows(text.len()).any(|w| w == text.as_bytes())
 }
 
 /// Checks that the answer contains nothing of another tenant.
@@ -87,16 +89,16 @@ fn holds(bytes: &[u8], words: &str) -> bool {
 fn assert_only_of(tenant: &str, answer: &[u8]) {
     for other in TENANTS.iter().filter(|other| **other != tenant) {
         let text = String::from_utf8_lossy(answer);
-        assert!(!holds(answer, &tag(other)), "{tenant} received {text}");
+        assert!(!contains(answer, &tag(other)), "{tenant} received {text}");
     }
 }
 
-/// Reads complete answers; all values must belong to the tenant.
-fn read_whole(server: &Server, tenant: &str, key: &str, vanished: &AtomicUsize) -> usize {
+/// Reads complete answers until all clients have disconnected; returns the number of items, all of the tenant.
+fn read_complete(server: &Server, tenant: &str, key: &str, disconnects: &AtomicUsize) -> usize {
     let mut rng = StdRng::seed_from_u64(key.len() as u64);
     let caller = Caller::bearing(server, key);
     let mut read = 0;
-    while vanished.load(Ordering::Relaxed) < VANISHING {
+    while disconnects.load(Ordering::Relaxed) < DISCONNECTS {
         let path = path(&mut rng);
         let reply = caller.send("GET", &path, None);
         assert!(reply.status == 200 || reply.status == 404, "{reply:?}");
@@ -112,9 +114,10 @@ fn read_whole(server: &Server, tenant: &str, key: &str, vanished: &AtomicUsize) 
     read
 }
 
+/// Creates a key for each tenant.
 fn keys(world: &World) -> Vec<(&'static str, String)> {
-    let made = |tenant| key(world, &["--role", "service", "--tenant", tenant]);
-    TENANTS.map(|tenant| (tenant, made(tenant))).to_vec()
+    let create = |tenant| key(world, &["--role", "service", "--tenant", tenant]);
+    TENANTS.map(|tenant| (tenant, create(tenant))).to_vec()
 }
 
 #[test]
@@ -123,20 +126,20 @@ fn clients_that_disconnect_leave_no_transaction_and_see_nothing_of_others() {
     world.serve().stop();
     let keys = keys(&world);
     let servers = [world.serve(), world.serve()];
-    let vanished = AtomicUsize::new(0);
+    let disconnects = AtomicUsize::new(0);
     let read: usize = std::thread::scope(|scope| {
-        for client in 0..AT_ONCE {
-            let (vanished, servers, keys) = (&vanished, &servers, &keys);
+        for client in 0..CLIENTS {
+            let (disconnects, servers, keys) = (&disconnects, &servers, &keys);
             scope.spawn(move || {
                 let mut rng = StdRng::seed_from_u64(client as u64);
                 loop {
-                    let n = vanished.fetch_add(1, Ordering::Relaxed);
-                    if n >= VANISHING {
+                    let n = disconnects.fetch_add(1, Ordering::Relaxed);
+                    if n >= DISCONNECTS {
                         return;
                     }
                     let (tenant, key) = &keys[rng.random_range(0..keys.len())];
                     let request = request(tenant, key, &n.to_string(), &mut rng);
-                    let answer = vanish(&servers[n % 2], &request, &mut rng);
+                    let answer = send_and_disconnect(&servers[n % 2], &request, &mut rng);
                     assert_only_of(tenant, &answer);
                 }
             });
@@ -145,8 +148,8 @@ fn clients_that_disconnect_leave_no_transaction_and_see_nothing_of_others() {
             .iter()
             .zip([0, 1, 0])
             .map(|((tenant, key), n)| {
-                let (server, vanished) = (&servers[n], &vanished);
-                scope.spawn(move || read_whole(server, tenant, key, vanished))
+                let (server, disconnects) = (&servers[n], &disconnects);
+                scope.spawn(move || read_complete(server, tenant, key, disconnects))
             })
             .collect();
         readers.into_iter().map(|r| r.join().unwrap()).sum()

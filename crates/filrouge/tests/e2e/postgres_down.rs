@@ -1,6 +1,6 @@
-//! The database stops while a server runs, and starts again: meanwhile errors are clear, and nothing needs a restart.
+//! The database stops while a server runs, and starts again: the server reports clear errors and needs no restart.
 
-use filrouge_testbed::{Options, Server as Database};
+use filrouge_testbed::{Options, Server as PostgresServer};
 use serde_json::json;
 
 use crate::http::text_item;
@@ -11,20 +11,20 @@ use crate::world::World;
 
 #[test]
 fn a_server_reports_a_lost_database_and_continues_when_it_is_back() {
-    let database = Database::start(Options::default());
-    let world = World::at(&database.url(&database.database()), "buffered");
+    let postgres = PostgresServer::start(Options::default());
+    let world = World::at(&postgres.url(&postgres.database()), "buffered");
     let server = world.serve();
     let client = server.client();
     let path = turn(&client, "r");
     let mut tail = Tail::open(server.origin(), "/s/items?after=0", &[]);
     assert_eq!(tail.next().unwrap().id, Some(1));
-    database.stop_immediate();
+    postgres.stop_immediate();
 
-    let reported = client.see("/readyz");
-    assert_eq!(reported["status"], "degraded", "{reported}");
+    let ready = client.see("/readyz");
+    assert_eq!(ready["status"], "degraded", "{ready}");
     assert!(
-        reported["store"].as_str().unwrap().contains("PostgreSQL"),
-        "{reported}"
+        ready["store"].as_str().unwrap().contains("PostgreSQL"),
+        "{ready}"
     );
     assert_eq!(client.see("/healthz")["status"], "ok");
     assert!(metric(&client, "filrouge_http_requests_total") >= 0.0);
@@ -38,7 +38,7 @@ fn a_server_reports_a_lost_database_and_continues_when_it_is_back() {
     assert_eq!(doctor.code, Some(1), "{doctor:?}");
     assert!(doctor.stdout.contains("FAILED  store"), "{doctor:?}");
 
-    database.restart();
+    postgres.restart();
     until("the server answers again", || {
         client.see("/readyz")["store"].is_null()
     });
@@ -48,12 +48,12 @@ fn a_server_reports_a_lost_database_and_continues_when_it_is_back() {
     until("every part is ready", || {
         client.see("/readyz")["status"] == "ready"
     });
-    // A follower of the session gets new items, over the old connection or, if asked to reconnect, over a new one.
+    // The tail shows new items. If the server has ended it, a reconnected one does.
     let id = match tail.next() {
         Some(event) => event.id,
         None => {
-            let back = Tail::open(server.origin(), "/s/items", &[("last-event-id", "1")]).next();
-            back.unwrap().id
+            let mut tail = Tail::open(server.origin(), "/s/items", &[("last-event-id", "1")]);
+            tail.next().unwrap().id
         }
     };
     assert_eq!(id, Some(2));

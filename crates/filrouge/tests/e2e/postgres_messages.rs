@@ -1,4 +1,4 @@
-//! Messages of the command line about stores in PostgreSQL; following their hints must help.
+//! Errors of the command line about stores in PostgreSQL, and their hints, which must help.
 
 use serde_json::json;
 
@@ -6,16 +6,18 @@ use crate::copy::url;
 use crate::http::Client;
 use crate::world::{Done, World};
 
+/// Records a complete turn.
 fn write(client: &Client, session: &str) {
     let body = json!({ "request_id": "r", "question_neutral": "?", "answer_neutral": "!" });
     client.post(&format!("/{session}/turns"), &body).wrote(201);
 }
 
+/// Checks a failure: its exit code, and parts of its message.
 #[track_caller]
-fn failed(done: &Done, code: i32, words: &[&str]) {
+fn assert_failed(done: &Done, code: i32, parts: &[&str]) {
     assert_eq!(done.code, Some(code), "{done:?}");
-    for word in words {
-        assert!(done.stderr.contains(word), "{word}: {done:?}");
+    for part in parts {
+        assert!(done.stderr.contains(part), "{part}: {done:?}");
     }
 }
 
@@ -24,7 +26,7 @@ fn hint(done: &Done) -> &str {
     hint.unwrap_or_else(|| panic!("{done:?}"))
 }
 
-/// A separate role for the database of `world`, and the world as this role sees it.
+/// A role in the database of `world`, without privileges; dropped at the end.
 struct Role<'a> {
     world: &'a World,
     name: String,
@@ -37,6 +39,7 @@ impl<'a> Role<'a> {
         Self { world, name }
     }
 
+    /// A world that uses the same store as this role.
     fn world(&self) -> World {
         let url = self.world.database().url();
         World::at(
@@ -45,8 +48,8 @@ impl<'a> Role<'a> {
         )
     }
 
-    fn may(&self, what: &str) {
-        let statement = format!("GRANT {what} TO {}", self.name);
+    fn grant(&self, privileges: &str) {
+        let statement = format!("GRANT {privileges} TO {}", self.name);
         self.world.database().sql(&statement);
     }
 }
@@ -62,7 +65,7 @@ impl Drop for Role<'_> {
 }
 
 #[test]
-fn the_output_of_a_dry_run_creates_the_store() {
+fn the_sql_of_a_dry_run_creates_the_schema() {
     let world = World::on_postgres();
     let plan = world.ok(&["migrate", "--dry-run"]);
     world.database().sql(&plan);
@@ -71,24 +74,24 @@ fn the_output_of_a_dry_run_creates_the_store() {
         world.ok(&["migrate", "--dry-run"]),
         "up to date: schema 1\n"
     );
-    failed(
+    assert_failed(
         &world.run(&["sessions", "list"]),
         1,
         &["there is no store at"],
     );
-    assert!(!world.keyring().exists(), "nothing was written yet");
+    assert!(!world.keyring().exists(), "a command created the keyring");
 
     let server = world.serve();
     write(&server.client(), "s");
     server.stop();
     world.verify();
     assert_eq!(world.ok(&["migrate", "up"]), "up to date: schema 1\n");
-    world.beside().verify();
+    world.other_machine().verify();
 
     // The store belongs to the first server's keyring.
     let other = World::at(&world.database().url(), "buffered");
     let done = other.run(&["sessions", "list"]);
-    failed(
+    assert_failed(
         &done,
         1,
         &["key_missing", "copy the keyring file from the machine"],
@@ -101,20 +104,20 @@ fn the_output_of_a_dry_run_creates_the_store() {
         "--role",
         "service",
     ]);
-    failed(&other.run(&["sessions", "list"]), 1, &["another keyring"]);
+    assert_failed(&other.run(&["sessions", "list"]), 1, &["another keyring"]);
 }
 
 #[test]
-fn marks_of_lost_keys_are_not_recreated() {
+fn deleted_key_marks_are_not_recreated() {
     let world = World::on_postgres();
     let server = world.serve();
     write(&server.client(), "s");
     server.stop();
     let statement = "DELETE FROM filrouge.store WHERE name LIKE 'key %'";
     world.database().sql(statement);
-    failed(&world.run(&["sessions", "list"]), 1, &["integrity_error"]);
+    assert_failed(&world.run(&["sessions", "list"]), 1, &["integrity_error"]);
     std::fs::remove_file(world.keyring()).unwrap();
-    failed(&world.run(&["migrate", "up"]), 1, &["key_missing"]);
+    assert_failed(&world.run(&["migrate", "up"]), 1, &["key_missing"]);
     assert!(!world.keyring().exists());
 }
 
@@ -122,33 +125,33 @@ fn marks_of_lost_keys_are_not_recreated() {
 fn each_missing_privilege_is_named() {
     let world = World::on_postgres();
     let role = Role::new(&world);
-    let poor = role.world();
-    let up = || poor.run(&["migrate", "up"]);
-    let done = up();
-    failed(&done, 1, &["42501", "postgres://role_"]);
+    let unprivileged = role.world();
+    let migrate = || unprivileged.run(&["migrate", "up"]);
+    let done = migrate();
+    assert_failed(&done, 1, &["42501", "postgres://role_"]);
     assert!(hint(&done).contains("GRANT CREATE ON DATABASE"), "{done:?}");
 
     world.database().sql("CREATE SCHEMA filrouge");
-    let done = up();
+    let done = migrate();
     assert!(
         hint(&done).contains("CREATE ON SCHEMA filrouge"),
         "{done:?}"
     );
 
     world.database().sql(&world.ok(&["migrate", "--dry-run"]));
-    let done = poor.run(&["migrate", "status"]);
+    let done = unprivileged.run(&["migrate", "status"]);
     assert!(hint(&done).contains("GRANT USAGE ON SCHEMA"), "{done:?}");
-    role.may("USAGE ON SCHEMA filrouge");
-    let done = poor.run(&["migrate", "status"]);
+    role.grant("USAGE ON SCHEMA filrouge");
+    let done = unprivileged.run(&["migrate", "status"]);
     assert!(
         hint(&done).contains("ON ALL TABLES IN SCHEMA filrouge"),
         "{done:?}"
     );
-    role.may("SELECT, INSERT, UPDATE, DELETE ON ALL TABLES IN SCHEMA filrouge");
-    let server = poor.serve();
+    role.grant("SELECT, INSERT, UPDATE, DELETE ON ALL TABLES IN SCHEMA filrouge");
+    let server = unprivileged.serve();
     write(&server.client(), "s");
     server.stop();
-    poor.verify();
+    unprivileged.verify();
 }
 
 #[test]
@@ -158,33 +161,33 @@ fn a_copy_names_the_failed_store() {
     let copy = |from: &str, to: &str| world.run(&["copy", "--from", from, "--to", to]);
     let store = world.database().url();
     // A reserved port on which no process listens.
-    let nowhere = "postgres://u:open-sesame@127.0.0.1:1/d";
+    let unreachable = "postgres://u:open-sesame@127.0.0.1:1/d";
     let file = url(&world.path("new.db"));
     let cases = [
-        (nowhere, file.as_str(), "--from"),
-        (&store, nowhere, "--to"),
+        (unreachable, file.as_str(), "--from"),
+        (&store, unreachable, "--to"),
     ];
     for (from, to, option) in cases {
         let done = copy(from, to);
-        let place = format!("{option} postgres://u:***@127.0.0.1:1/d: ");
-        failed(&done, 1, &["store_unavailable", &place]);
+        let masked = format!("{option} postgres://u:***@127.0.0.1:1/d: ");
+        assert_failed(&done, 1, &["store_unavailable", &masked]);
         assert!(hint(&done).contains(option), "{done:?}");
         assert!(!done.stderr.contains("--store"), "{done:?}");
         assert!(!done.stderr.contains("open-sesame"), "{done:?}");
     }
     let done = copy(&store, &world.database().tcp_url());
-    failed(&done, 2, &["--from and --to are the same store"]);
+    assert_failed(&done, 2, &["--from and --to are the same store"]);
 
     let empty = World::on_postgres();
     let done = copy(&empty.database().url(), &file);
-    failed(&done, 1, &["there is no store at postgres://", "--from"]);
+    assert_failed(&done, 1, &["there is no store at postgres://", "--from"]);
     assert!(!done.stderr.contains("migrate up"), "{done:?}");
-    let status = World::at(nowhere, "buffered").run(&["migrate", "status"]);
-    failed(&status, 1, &["postgres://u:***@127.0.0.1:1/d"]);
+    let status = World::at(unreachable, "buffered").run(&["migrate", "status"]);
+    assert_failed(&status, 1, &["postgres://u:***@127.0.0.1:1/d"]);
 }
 
 #[test]
-fn a_fault_of_all_checks_is_reported_once() {
+fn a_fault_that_several_checks_find_is_reported_once() {
     let world = World::on_postgres();
     let server = world.serve();
     for n in 0..5 {
@@ -197,10 +200,10 @@ fn a_fault_of_all_checks_is_reported_once() {
     );
     let done = world.run(&["verify"]);
     assert_eq!(done.code, Some(1), "{done:?}");
-    let mut reported: Vec<_> = done.stdout.lines().skip(1).collect();
-    assert!(!reported.is_empty(), "{done:?}");
-    let all = reported.len();
-    reported.sort_unstable();
-    reported.dedup();
-    assert_eq!(reported.len(), all, "{done:?}");
+    let mut faults: Vec<_> = done.stdout.lines().skip(1).collect();
+    assert!(!faults.is_empty(), "{done:?}");
+    let count = faults.len();
+    faults.sort_unstable();
+    faults.dedup();
+    assert_eq!(faults.len(), count, "{done:?}");
 }

@@ -8,9 +8,10 @@ use crate::tail_client::Tail;
 use crate::upload_client::turn;
 use crate::world::{Server, World};
 
-/// Two servers of different machines behind the pool; they learn of each other's commits by polling or by
-/// notifications.
-fn works(direct: bool) {
+/// Tests two servers on different machines behind the pool.
+///
+/// With a `direct` connection to the database they are notified of each other's commits; otherwise they poll.
+fn test_two_servers(direct: bool) {
     let database = Database::new();
     let pool = PgBouncer::before(&database, 10);
     let world = World::at(&pool.url(database.name()), "buffered");
@@ -20,7 +21,7 @@ fn works(direct: bool) {
         environment.push(("FILROUGE_STORE_DIRECT", &direct_url));
     }
     let one = world.serve_where(&environment, &[]);
-    let machine = world.beside();
+    let machine = world.other_machine();
     let other = machine.serve_where(&environment, &[]);
     let path = turn(&one.client(), "r");
     let mut tail = Tail::open(other.origin(), "/s/items?after=1", &[]);
@@ -32,21 +33,21 @@ fn works(direct: bool) {
             .wrote(201);
         assert_eq!(tail.next().unwrap().id, Some(n as u64));
     }
-    many(&[&one, &other]);
+    overload(&[&one, &other]);
     for server in [&one, &other] {
         assert_eq!(server.client().see("/readyz")["status"], "ready");
         let log = server.log();
         assert!(!log.contains("WARN filrouge_postgres"), "{log}");
     }
-    let checks: Value = machine.json(&["doctor"]);
-    assert_eq!(checks["ok"], true, "{checks}");
+    let report: Value = machine.json(&["doctor"]);
+    assert_eq!(report["ok"], true, "{report}");
     world.verify();
     one.stop();
     other.stop();
 }
 
-/// Runs more concurrent writers and readers than the pool has backends.
-fn many(servers: &[&Server]) {
+/// Runs more concurrent writers and readers than the pool has connections.
+fn overload(servers: &[&Server]) {
     std::thread::scope(|scope| {
         for n in 0..16 {
             let client = servers[n % servers.len()].client();
@@ -67,10 +68,10 @@ fn many(servers: &[&Server]) {
 
 #[test]
 fn two_servers_poll_for_each_others_commits() {
-    works(false);
+    test_two_servers(false);
 }
 
 #[test]
 fn two_servers_are_notified_of_each_others_commits() {
-    works(true);
+    test_two_servers(true);
 }

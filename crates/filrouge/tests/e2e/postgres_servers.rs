@@ -1,4 +1,4 @@
-//! Several servers on one PostgreSQL database, each as on its own machine: all show the same data (DESIGN §4).
+//! Several servers on one PostgreSQL database, each on its own machine, show the same data (DESIGN §4).
 
 use std::sync::Barrier;
 use std::time::Duration;
@@ -10,56 +10,56 @@ use crate::changes::all;
 use crate::limits::until;
 use crate::receiver::{Message, Receiver};
 use crate::tail_client::Tail;
-use crate::upload_client::{Upload, drafted, journal, stop, text, text_chunk, turn};
-use crate::webhooks::{configure, secret};
+use crate::upload_client::{Upload, journal, stop, text, text_chunk, turn, wait_for_draft};
+use crate::webhooks::{configure, with_secret};
 use crate::world::{Server, World};
 
-/// Starts two machines on one database, with a server on each.
-pub(crate) fn two() -> ([World; 2], [Server; 2]) {
+/// Starts two servers on one database; each has its own machine.
+pub(crate) fn two_servers() -> ([World; 2], [Server; 2]) {
     let one = World::on_postgres();
     let first = one.serve();
-    let other = one.beside();
+    let other = one.other_machine();
     let second = other.serve();
     ([one, other], [first, second])
 }
 
-/// Sends `each` concurrent requests to each server; returns the answers.
-fn at_once<T: Send>(
+/// Calls `request` concurrently, `count` times for each server, with the number of the call; returns the results.
+fn concurrently<T: Send>(
     servers: &[Server],
-    each: usize,
-    ask: impl Fn(&Server, usize) -> T + Sync,
+    count: usize,
+    request: impl Fn(&Server, usize) -> T + Sync,
 ) -> Vec<T> {
-    let barrier = Barrier::new(each * servers.len());
+    let barrier = Barrier::new(count * servers.len());
     std::thread::scope(|scope| {
-        let asking: Vec<_> = (0..each * servers.len())
+        let threads: Vec<_> = (0..count * servers.len())
             .map(|n| {
-                let (barrier, ask) = (&barrier, &ask);
+                let (barrier, request) = (&barrier, &request);
                 scope.spawn(move || {
                     barrier.wait();
-                    ask(&servers[n % servers.len()], n)
+                    request(&servers[n % servers.len()], n)
                 })
             })
             .collect();
-        asking.into_iter().map(|a| a.join().unwrap()).collect()
+        threads.into_iter().map(|t| t.join().unwrap()).collect()
     })
 }
 
 #[test]
 fn concurrent_starts_with_one_request_id_create_one_turn() {
-    let (worlds, servers) = two();
+    let (worlds, servers) = two_servers();
     for round in 0..5 {
         let session = format!("/s{round}");
-        let replies = at_once(&servers, 16, |server, n| {
+        let replies = concurrently(&servers, 16, |server, n| {
             let body = json!({ "request_id": "r", "question_neutral": format!("{n}?") });
             server.client().post(&format!("{session}/turns"), &body)
         });
         assert_eq!(replies.iter().filter(|r| r.status == 201).count(), 1);
         let first = replies.iter().find(|r| r.status == 201).unwrap().body();
         for reply in &replies {
-            let reported = reply.wrote(reply.status);
-            assert_eq!(reported["turn_id"], first["turn_id"]);
-            assert_eq!(reported["question_neutral"], first["question_neutral"]);
-            assert_eq!(reported["replayed"], reply.status == 200);
+            let turn = reply.wrote(reply.status);
+            assert_eq!(turn["turn_id"], first["turn_id"]);
+            assert_eq!(turn["question_neutral"], first["question_neutral"]);
+            assert_eq!(turn["replayed"], reply.status == 200);
         }
         for server in &servers {
             let client = server.client();
@@ -72,10 +72,10 @@ fn concurrent_starts_with_one_request_id_create_one_turn() {
 
 #[test]
 fn the_first_of_several_answers_wins() {
-    let (worlds, servers) = two();
+    let (worlds, servers) = two_servers();
     for round in 0..5 {
         let path = turn(&servers[round % 2].client(), &format!("r{round}"));
-        let replies = at_once(&servers, 6, |server, n| {
+        let replies = concurrently(&servers, 6, |server, n| {
             // Two clients send each answer.
             let body = json!({ "answer_neutral": format!("{}!", n / 2) });
             (
@@ -93,9 +93,9 @@ fn the_first_of_several_answers_wins() {
             assert_eq!(reply.status, 409, "{reply:?}");
         }
         for server in &servers {
-            let reported = server.client().see(&path);
-            assert_eq!(reported["answer_neutral"], format!("{}!", won[0]));
-            assert_eq!(reported["status"], "finalized");
+            let turn = server.client().see(&path);
+            assert_eq!(turn["answer_neutral"], format!("{}!", won[0]));
+            assert_eq!(turn["status"], "finalized");
         }
     }
     worlds[0].verify();
@@ -103,7 +103,7 @@ fn the_first_of_several_answers_wins() {
 
 #[test]
 fn a_tail_follows_the_writes_of_another_server() {
-    let (_worlds, [one, other]) = two();
+    let (_worlds, [one, other]) = two_servers();
     let path = turn(&one.client(), "r");
     let item = |n: u64| json!({ "items": [crate::http::text_item(&format!("i{n}"), "assistant", "thought", "t")] });
     for n in 2..=5 {
@@ -145,25 +145,25 @@ fn a_tail_follows_the_writes_of_another_server() {
         (end.id, &end.json()["parts"]),
         (Some(21), &text("To the left"))
     );
-    // A follower that reconnects resumes from its position.
-    let mut again = Tail::open(other.origin(), "/s/items", &[("last-event-id", "20")]);
-    assert_eq!(ids(&mut again, 1), [21]);
+    // A client that reconnects resumes from its position.
+    let mut reconnected = Tail::open(other.origin(), "/s/items", &[("last-event-id", "20")]);
+    assert_eq!(ids(&mut reconnected, 1), [21]);
 }
 
 #[test]
 fn a_stream_whose_server_was_killed_is_ended_by_another() {
     let world = World::on_postgres();
-    let short = [
+    let short_timeout = [
         ("FILROUGE_STREAM_TIMEOUT_S", "2"),
         ("FILROUGE_LISTEN", "127.0.0.1:0"),
     ];
-    let server = world.serve_where(&short, &[]);
-    let other = world.beside();
-    let other = other.serve_where(&short, &[]);
+    let server = world.serve_where(&short_timeout, &[]);
+    let other = world.other_machine();
+    let other = other.serve_where(&short_timeout, &[]);
     let path = turn(&server.client(), "r");
     let mut upload = Upload::chat(&server, &path, "");
     upload.say("To the left");
-    drafted(&server);
+    wait_for_draft(&server);
     // While the stream is recorded, no sweep ends it, however little text arrives.
     std::thread::sleep(Duration::from_secs(4));
     assert_eq!(other.client().see(&path)["status"], "open");
@@ -176,18 +176,18 @@ fn a_stream_whose_server_was_killed_is_ended_by_another() {
     let channels: Vec<&str> = journal.iter().map(|(c, _)| c.as_str()).collect();
     assert_eq!(channels, ["question", "partial", "interrupted"]);
     assert_eq!(journal[1].1, text("To the left"));
-    // Another server that starts later has nothing to do.
-    let again = world.serve();
-    assert_eq!(again.client().all("/s/items", 50).len(), 3);
+    // A server that starts later adds nothing.
+    let later = world.serve();
+    assert_eq!(later.client().all("/s/items", 50).len(), 3);
     world.verify();
 }
 
 #[test]
 fn a_turn_that_fell_silent_is_ended_by_another_server() {
-    let (worlds, [one, _]) = two();
+    let (worlds, [one, _]) = two_servers();
     let path = turn(&one.client(), "r");
     drop(one);
-    let third = worlds[0].beside();
+    let third = worlds[0].other_machine();
     let impatient = third.serve_where(
         &[
             ("FILROUGE_TURN_TIMEOUT_S", "0"),
@@ -221,17 +221,17 @@ fn servers_that_start_concurrently_create_one_store() {
 
 #[test]
 fn keys_of_the_command_line_work_on_all_servers() {
-    let (worlds, servers) = two();
-    let reported = |server: &Server, key: &str| Caller::bearing(server, key).get("").status;
-    let made = key(&worlds[0], &["--role", "service"]);
+    let (worlds, servers) = two_servers();
+    let status = |server: &Server, key: &str| Caller::bearing(server, key).get("").status;
+    let created = key(&worlds[0], &["--role", "service"]);
     for server in &servers {
         within_five_seconds("every caller needs a key", || {
-            Caller::anonymous(server).get("").status == 401 && reported(server, &made) == 200
+            Caller::anonymous(server).get("").status == 401 && status(server, &created) == 200
         });
     }
-    worlds[1].ok(&["keys", "revoke", crate::caller::key_id(&made)]);
+    worlds[1].ok(&["keys", "revoke", crate::caller::key_id(&created)]);
     for server in &servers {
-        within_five_seconds("the key is revoked", || reported(server, &made) == 401);
+        within_five_seconds("the key is revoked", || status(server, &created) == 401);
     }
 }
 
@@ -239,26 +239,27 @@ fn keys_of_the_command_line_work_on_all_servers() {
 fn a_webhook_of_two_servers_gets_each_change_once() {
     let one = World::on_postgres();
     let receiver = Receiver::start();
-    let setting = secret("from = \"beginning\"");
-    configure(&one, &receiver, &setting);
+    let settings = with_secret("from = \"beginning\"");
+    configure(&one, &receiver, &settings);
     let first = one.serve();
-    let other = one.beside();
-    configure(&other, &receiver, &setting);
+    let other = one.other_machine();
+    configure(&other, &receiver, &settings);
     let second = other.serve();
     let mut servers = vec![first, second];
-    let count = |got: &[Message]| -> usize { got.iter().map(|m| m.changes().len()).sum() };
-    at_once(&servers, 4, |server, n| {
+    let count =
+        |messages: &[Message]| -> usize { messages.iter().map(|m| m.changes().len()).sum() };
+    concurrently(&servers, 4, |server, n| {
         for m in 0..10 {
             let body = json!({ "session_id": format!("s{n}-{m}") });
             server.client().post("", &body).wrote(201);
         }
     });
     let feed = all(&servers[1].client());
-    receiver.until("all changes", |got| count(got) >= feed.len());
+    receiver.until("all changes", |messages| count(messages) >= feed.len());
     assert_eq!(
         receiver.changes(),
         feed,
-        "once each, in the order of commits"
+        "the receiver gets each change once, in the order of commits"
     );
     assert_eq!(
         all(&servers[0].client()),
@@ -266,21 +267,23 @@ fn a_webhook_of_two_servers_gets_each_change_once() {
         "both servers show the same feed"
     );
     // The other server takes over when one stops, and nothing is delivered twice.
-    for left in 0..2 {
-        if left == 1 {
+    for stopped in 0..2 {
+        if stopped == 1 {
             servers.remove(0).stop();
         }
-        let body = json!({ "session_id": format!("later{left}") });
+        let body = json!({ "session_id": format!("later{stopped}") });
         servers[0].client().post("", &body).wrote(201);
         let feed = all(&servers[0].client());
-        receiver.until("the later changes arrive", |got| count(got) >= feed.len());
+        receiver.until("the later changes", |messages| {
+            count(messages) >= feed.len()
+        });
         assert_eq!(receiver.changes(), feed);
     }
 }
 
 #[test]
 fn both_feeds_report_every_commit_while_both_write() {
-    let (worlds, servers) = two();
+    let (worlds, servers) = two_servers();
     let feeds: Vec<Vec<Value>> = std::thread::scope(|scope| {
         let readers: Vec<_> = servers
             .iter()
@@ -298,7 +301,7 @@ fn both_feeds_report_every_commit_while_both_write() {
                 })
             })
             .collect();
-        at_once(&servers, 4, |server, n| {
+        concurrently(&servers, 4, |server, n| {
             for m in 0..50 {
                 let body = json!({ "session_id": format!("s{n}-{m}") });
                 server.client().post("", &body).wrote(201);
@@ -310,14 +313,14 @@ fn both_feeds_report_every_commit_while_both_write() {
     assert_eq!(
         feeds[0],
         all(&servers[0].client()),
-        "nothing skipped, nothing twice"
+        "the feeds skip or repeat changes"
     );
     worlds[0].verify();
 }
 
 #[test]
 fn two_servers_record_streams_into_one_session() {
-    let (worlds, [one, other]) = two();
+    let (worlds, [one, other]) = two_servers();
     let paths = [turn(&one.client(), "a"), turn(&other.client(), "b")];
     let mut uploads = [
         Upload::chat(&one, &paths[0], ""),

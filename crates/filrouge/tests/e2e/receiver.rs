@@ -32,8 +32,8 @@ impl Message {
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Answer {
     Status(u16),
-    /// A status and further header lines.
-    With(u16, &'static str),
+    /// A status and more header lines.
+    WithHeaders(u16, &'static str),
     /// No answer.
     Silence,
     /// 204, after a delay.
@@ -41,31 +41,35 @@ pub(crate) enum Answer {
 }
 
 #[derive(Default)]
-struct Reported {
+struct State {
+    /// The answers to the next requests, in order.
     answers: VecDeque<Answer>,
-    otherwise: Option<Answer>,
-    got: Vec<Message>,
+    /// The answer after these; if absent, 204.
+    default_answer: Option<Answer>,
+    received: Vec<Message>,
 }
 
+/// A server on loopback; its threads run until the test ends.
 #[derive(Clone)]
 pub(crate) struct Receiver {
     address: SocketAddr,
-    reported: Arc<(Mutex<Reported>, Condvar)>,
+    /// The state, and the signal that a request has arrived.
+    state: Arc<(Mutex<State>, Condvar)>,
 }
 
 impl Receiver {
-    /// A receiver that accepts everything.
+    /// Starts a receiver that answers every request with 204.
     pub(crate) fn start() -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let receiver = Self {
             address: listener.local_addr().unwrap(),
-            reported: Arc::default(),
+            state: Arc::default(),
         };
-        let own = receiver.clone();
+        let server = receiver.clone();
         std::thread::spawn(move || {
             for stream in listener.incoming() {
-                let (own, stream) = (own.clone(), stream.unwrap());
-                std::thread::spawn(move || own.serve(stream));
+                let (server, stream) = (server.clone(), stream.unwrap());
+                std::thread::spawn(move || server.serve(stream));
             }
         });
         receiver
@@ -75,41 +79,42 @@ impl Receiver {
         format!("http://{}/a-secret-path?token=in-the-query", self.address)
     }
 
-    /// Returns these answers next, in order.
-    pub(crate) fn will(&self, answers: &[Answer]) {
-        self.reported.0.lock().unwrap().answers.extend(answers);
+    /// Sets the answers to the next requests, in order.
+    pub(crate) fn answer_next(&self, answers: &[Answer]) {
+        self.state.0.lock().unwrap().answers.extend(answers);
     }
 
-    /// The default answer.
-    pub(crate) fn otherwise(&self, answer: Answer) {
-        self.reported.0.lock().unwrap().otherwise = Some(answer);
+    /// Sets the answer to all other requests.
+    pub(crate) fn answer_others(&self, answer: Answer) {
+        self.state.0.lock().unwrap().default_answer = Some(answer);
     }
 
-    pub(crate) fn got(&self) -> Vec<Message> {
-        self.reported.0.lock().unwrap().got.clone()
+    /// All received messages, in order.
+    pub(crate) fn received(&self) -> Vec<Message> {
+        self.state.0.lock().unwrap().received.clone()
     }
 
     /// All received changes, in order.
     pub(crate) fn changes(&self) -> Vec<Value> {
-        self.got().iter().flat_map(Message::changes).collect()
+        self.received().iter().flat_map(Message::changes).collect()
     }
 
-    /// Waits until the received messages are as wanted; returns them.
+    /// Waits until the received messages satisfy `condition`; returns them. `what` names the condition in a failure.
     #[track_caller]
-    pub(crate) fn until(&self, what: &str, wanted: impl Fn(&[Message]) -> bool) -> Vec<Message> {
-        let (reported, news) = &*self.reported;
+    pub(crate) fn until(&self, what: &str, condition: impl Fn(&[Message]) -> bool) -> Vec<Message> {
+        let (state, arrival) = &*self.state;
         let end = Instant::now() + Duration::from_secs(60);
-        let mut reported = reported.lock().unwrap();
-        while !wanted(&reported.got) {
+        let mut state = state.lock().unwrap();
+        while !condition(&state.received) {
             let left = end.saturating_duration_since(Instant::now());
             assert!(
                 !left.is_zero(),
                 "not in time: {what}; {} messages arrived",
-                reported.got.len()
+                state.received.len()
             );
-            reported = news.wait_timeout(reported, left).unwrap().0;
+            state = arrival.wait_timeout(state, left).unwrap().0;
         }
-        reported.got.clone()
+        state.received.clone()
     }
 
     fn serve(&self, stream: TcpStream) {
@@ -117,18 +122,18 @@ impl Receiver {
         let mut stream = stream;
         while let Some(message) = read(&mut reader) {
             let answer = {
-                let (reported, news) = &*self.reported;
-                let mut reported = reported.lock().unwrap();
-                reported.got.push(message);
-                news.notify_all();
-                let next = reported.answers.pop_front().or(reported.otherwise);
+                let (state, arrival) = &*self.state;
+                let mut state = state.lock().unwrap();
+                state.received.push(message);
+                arrival.notify_all();
+                let next = state.answers.pop_front().or(state.default_answer);
                 next.unwrap_or(Answer::Status(204))
             };
-            let (status, more) = match answer {
+            let (status, headers) = match answer {
                 Answer::Status(status) => (status, ""),
-                Answer::With(status, more) => (status, more),
-                Answer::Slow(wait) => {
-                    std::thread::sleep(wait);
+                Answer::WithHeaders(status, headers) => (status, headers),
+                Answer::Slow(delay) => {
+                    std::thread::sleep(delay);
                     (204, "")
                 }
                 Answer::Silence => {
@@ -136,7 +141,7 @@ impl Receiver {
                     return;
                 }
             };
-            let text = format!("HTTP/1.1 {status} X\r\n{more}content-length: 0\r\n\r\n");
+            let text = format!("HTTP/1.1 {status} X\r\n{headers}content-length: 0\r\n\r\n");
             if stream.write_all(text.as_bytes()).is_err() {
                 return;
             }
@@ -144,6 +149,7 @@ impl Receiver {
     }
 }
 
+/// Reads a request; `None` at the end of the connection.
 fn read(reader: &mut impl BufRead) -> Option<Message> {
     let mut line = String::new();
     reader.read_line(&mut line).ok().filter(|n| *n > 0)?;

@@ -1,4 +1,4 @@
-//! Redaction over HTTP and on the command line: the text is removed from every answer and every file.
+//! Redaction over HTTP and on the command line removes a text from every answer and every file.
 
 use std::fs;
 use std::path::Path;
@@ -11,15 +11,15 @@ use crate::world::{World, copy_tree, fixture};
 
 const SECRET: &str = "the-launch-code-is-80085";
 
-/// Records a complete turn about `words`.
-fn whole(client: &Client, session: &str, request: &str, words: &str) -> Value {
-    let body = json!({ "request_id": request, "question_neutral": format!("{words}?"),
-        "answer_neutral": format!("{words}!"), "items": [{ "item_id": format!("{request}-i"),
-        "role": "assistant", "channel": "plan", "parts": [{ "type": "text", "text": words }] }] });
+/// Records a complete turn of three items, all with `text`.
+fn record_turn(client: &Client, session: &str, request: &str, text: &str) -> Value {
+    let body = json!({ "request_id": request, "question_neutral": format!("{text}?"),
+        "answer_neutral": format!("{text}!"), "items": [{ "item_id": format!("{request}-i"),
+        "role": "assistant", "channel": "plan", "parts": [{ "type": "text", "text": text }] }] });
     client.post(&format!("/{session}/turns"), &body).wrote(201)
 }
 
-fn path(session: &str, turn: &Value) -> String {
+fn turn_path(session: &str, turn: &Value) -> String {
     format!("/{session}/turns/{}", turn["turn_id"].as_str().unwrap())
 }
 
@@ -28,35 +28,35 @@ fn a_turn_is_redacted_over_http() {
     let world = World::new();
     let server = world.serve();
     let ada = server.client().of("ada");
-    let kept = whole(&ada, "s", "r1", "kept");
-    let turn = whole(&ada, "s", "r2", SECRET);
-    let at = path("s", &turn);
-    let reason = json!({ "reason": "asked to by the user" });
-    let gone = ada.post(&format!("{at}/redact"), &reason).wrote(200);
-    assert_eq!(gone["turn_id"], turn["turn_id"]);
-    assert_eq!(gone["replayed"], false);
+    let kept = record_turn(&ada, "s", "r1", "kept");
+    let turn = record_turn(&ada, "s", "r2", SECRET);
+    let path = turn_path("s", &turn);
+    let reason = json!({ "reason": "requested by the user" });
+    let redacted = ada.post(&format!("{path}/redact"), &reason).wrote(200);
+    assert_eq!(redacted["turn_id"], turn["turn_id"]);
+    assert_eq!(redacted["replayed"], false);
     for text in ["question_neutral", "answer_neutral"] {
-        assert_eq!(gone[text], Value::Null);
+        assert_eq!(redacted[text], Value::Null);
     }
-    assert!(gone["deleted_at"].is_string());
-    assert_eq!(ada.see(&at), gone);
-    let again = ada.post(&format!("{at}/redact"), &reason).wrote(200);
+    assert!(redacted["deleted_at"].is_string());
+    assert_eq!(ada.see(&path), redacted);
+    let repeated = ada.post(&format!("{path}/redact"), &reason).wrote(200);
     assert_eq!(
-        (&again["replayed"], &again["deleted_at"]),
-        (&json!(true), &gone["deleted_at"])
+        (&repeated["replayed"], &repeated["deleted_at"]),
+        (&json!(true), &redacted["deleted_at"])
     );
 
     let items = ada.all("/s/items", 2);
-    let redacted: Vec<&Value> = items.iter().filter(|i| i["redacted"] == true).collect();
-    assert_eq!(redacted.len(), 3);
-    assert!(redacted.iter().all(|i| i["parts"] == json!([])));
-    let reported = items.last().unwrap();
+    let empty: Vec<&Value> = items.iter().filter(|i| i["redacted"] == true).collect();
+    assert_eq!(empty.len(), 3);
+    assert!(empty.iter().all(|i| i["parts"] == json!([])));
+    let redaction = items.last().unwrap();
     assert_eq!(
         (
-            &reported["seq"],
-            &reported["channel"],
-            &reported["role"],
-            &reported["turn_id"]
+            &redaction["seq"],
+            &redaction["channel"],
+            &redaction["role"],
+            &redaction["turn_id"]
         ),
         (
             &json!(7),
@@ -66,9 +66,9 @@ fn a_turn_is_redacted_over_http() {
         )
     );
     assert_eq!(
-        reported["parts"],
+        redaction["parts"],
         json!([{ "type": "redaction", "seqs": [[4, 6]], "turn_id": turn["turn_id"], "by": "ada",
-            "reason": "asked to by the user" }])
+            "reason": "requested by the user" }])
     );
 
     for list in [
@@ -90,18 +90,17 @@ fn a_turn_is_redacted_over_http() {
         ada.get(&list).fails(403, "forbidden");
         let page = server.client().see(&list);
         let last = page["data"].as_array().unwrap().last().unwrap().clone();
-        assert_eq!(last["deleted_at"], gone["deleted_at"], "{list}");
+        assert_eq!(last["deleted_at"], redacted["deleted_at"], "{list}");
     }
     ada.get("/s/turns?include_redacted=maybe")
         .fails(422, "invalid");
-    let everything = [
+    for read in [
         "",
         "/items",
         "/turns?include_redacted=true",
         "/context",
         "/verify",
-    ];
-    for read in everything {
+    ] {
         let text = ada.get(&format!("/s{read}")).text;
         assert!(!text.contains(SECRET), "{read}");
     }
@@ -116,8 +115,8 @@ fn invalid_redactions_are_refused() {
     let world = World::new();
     let server = world.serve();
     let (ada, bob) = (server.client().of("ada"), server.client().of("bob"));
-    let turn = whole(&ada, "s", "r", "words");
-    let at = format!("{}/redact", path("s", &turn));
+    let turn = record_turn(&ada, "s", "r", "words");
+    let redact = format!("{}/redact", turn_path("s", &turn));
     for body in [
         json!({}),
         json!({ "reason": "" }),
@@ -125,36 +124,36 @@ fn invalid_redactions_are_refused() {
         json!({ "reason": 7 }),
         json!({ "reason": "a", "more": 1 }),
     ] {
-        ada.post(&at, &body).fails(422, "invalid");
+        ada.post(&redact, &body).fails(422, "invalid");
     }
-    ada.post(&at, &json!({ "reason": "x".repeat(4097) }))
+    ada.post(&redact, &json!({ "reason": "x".repeat(4097) }))
         .fails(422, "limit_exceeded");
-    ada.post_text(&at, "{").fails(400, "bad_request");
-    ada.post_text(&at, "[]").fails(422, "invalid");
+    ada.post_text(&redact, "{").fails(400, "bad_request");
+    ada.post_text(&redact, "[]").fails(422, "invalid");
     let open = json!({ "request_id": "open", "question_neutral": "?" });
     let open = ada.post("/s/turns", &open).wrote(201);
     let reason = json!({ "reason": "x" });
     let refused = ada
-        .post(&format!("{}/redact", path("s", &open)), &reason)
+        .post(&format!("{}/redact", turn_path("s", &open)), &reason)
         .fails(409, "turn_open");
     assert!(refused["hint"].is_string());
     // A foreign session and a foreign turn look absent (P6).
-    whole(&bob, "b", "r", "words");
+    record_turn(&bob, "b", "r", "words");
     let absent = json!({ "turn_id": "11111111-1111-8111-8111-111111111111" });
-    let foreign = |at: &str| bob.post(at, &reason);
-    let missing = foreign(&at.replace("/s/", "/x/"));
+    let redact_as_bob = |path: &str| bob.post(path, &reason);
+    let missing = redact_as_bob(&redact.replace("/s/", "/x/"));
     missing.fails(404, "session_not_found");
-    let theirs = foreign(&at);
-    assert_eq!(theirs.text.replace("\\\"s\\\"", "\\\"x\\\""), missing.text);
-    assert_eq!(theirs.status, missing.status);
-    let missing = foreign(&format!("{}/redact", path("b", &absent)));
+    let foreign = redact_as_bob(&redact);
+    assert_eq!(foreign.text.replace("\\\"s\\\"", "\\\"x\\\""), missing.text);
+    assert_eq!(foreign.status, missing.status);
+    let missing = redact_as_bob(&format!("{}/redact", turn_path("b", &absent)));
     missing.fails(404, "turn_not_found");
-    let theirs = foreign(&format!("{}/redact", path("b", &turn)));
+    let foreign = redact_as_bob(&format!("{}/redact", turn_path("b", &turn)));
     let id = |turn: &Value| turn["turn_id"].as_str().unwrap().to_owned();
-    assert_eq!(theirs.text.replace(&id(&turn), &id(&absent)), missing.text);
-    assert_eq!(ada.see(&path("s", &turn))["deleted_at"], Value::Null);
+    assert_eq!(foreign.text.replace(&id(&turn), &id(&absent)), missing.text);
+    assert_eq!(ada.see(&turn_path("s", &turn))["deleted_at"], Value::Null);
     let longest = json!({ "reason": "x".repeat(4096) });
-    ada.post(&at, &longest).wrote(200);
+    ada.post(&redact, &longest).wrote(200);
     server.stop();
     world.verify();
 }
@@ -164,29 +163,29 @@ fn a_turn_is_redacted_on_the_command_line() {
     let world = World::new();
     let server = world.serve();
     let client = server.client();
-    let first = whole(&client, "s", "r1", SECRET);
-    whole(&client, "s", "r2", "another-secret");
+    let first = record_turn(&client, "s", "r1", SECRET);
+    record_turn(&client, "s", "r2", "another-secret");
     let id = first["turn_id"].as_str().unwrap();
-    // The server keeps running.
-    let reported = world.json(&["redact", "s", "--turn", id, "--reason", "why not"]);
+    // The server runs meanwhile.
+    let receipt = world.json(&["redact", "s", "--turn", id, "--reason", "why not"]);
     assert_eq!(
         (
-            &reported["session_id"],
-            &reported["turn_id"],
-            &reported["seqs"]
+            &receipt["session_id"],
+            &receipt["turn_id"],
+            &receipt["seqs"]
         ),
         (&json!("s"), &first["turn_id"], &json!([[1, 3]]))
     );
     assert_eq!(
-        (&reported["redaction_seq"], &reported["replayed"]),
+        (&receipt["redaction_seq"], &receipt["replayed"]),
         (&json!(7), &json!(false))
     );
-    let shown = client.see(&path("s", &first));
-    assert_eq!(shown["deleted_at"], reported["at"]);
-    let again = world.json(&["redact", "s", "--turn", id, "--reason", "why not"]);
+    let shown = client.see(&turn_path("s", &first));
+    assert_eq!(shown["deleted_at"], receipt["at"]);
+    let repeated = world.json(&["redact", "s", "--turn", id, "--reason", "why not"]);
     assert_eq!(
-        (&again["replayed"], &again["at"]),
-        (&json!(true), &reported["at"])
+        (&repeated["replayed"], &repeated["at"]),
+        (&json!(true), &receipt["at"])
     );
     server.stop();
     let text = world.ok(&["redact", "s", "--seq", "4", "--seq", "5-6", "--reason", "x"]);
@@ -200,9 +199,9 @@ fn a_turn_is_redacted_on_the_command_line() {
     assert_eq!(shown.matches("(redacted)").count(), 6, "{shown}");
     assert!(shown.contains("redaction"), "{shown}");
     let export = world.ok(&["export", "s"]);
-    for words in [SECRET, "another-secret"] {
-        assert!(!shown.contains(words) && !export.contains(words));
-        world.holds_nowhere(words);
+    for secret in [SECRET, "another-secret"] {
+        assert!(!shown.contains(secret) && !export.contains(secret));
+        world.holds_nowhere(secret);
     }
     for (arguments, code) in [
         (&["redact", "s", "--reason", "x"][..], 2),
@@ -228,7 +227,10 @@ fn a_turn_is_redacted_on_the_command_line() {
     world.verify();
 }
 
-/// Changes every text of the source.
+/// A text that [`rewrite`] adds.
+const CHANGED: &str = "changed-in-the-source";
+
+/// Changes every text of an OpenCode history.
 fn rewrite(folder: &Path) {
     let mut changes = 0;
     let mut folders = vec![folder.join("storage/part")];
@@ -240,14 +242,14 @@ fn rewrite(folder: &Path) {
             } else {
                 let part = fs::read_to_string(&path).unwrap();
                 let changed = part
-                    .replace("\"text\":\"", "\"text\":\"brought-back ")
-                    .replace("\"text\": \"", "\"text\": \"brought-back ");
+                    .replace("\"text\":\"", &format!("\"text\":\"{CHANGED} "))
+                    .replace("\"text\": \"", &format!("\"text\": \"{CHANGED} "));
                 changes += usize::from(part != changed);
                 fs::write(&path, changed).unwrap();
             }
         }
     }
-    assert!(changes > 3);
+    assert!(changes > 3, "{changes} files were changed");
 }
 
 /// The ids of all sessions that have items.
@@ -259,9 +261,9 @@ fn session_ids(world: &World) -> Vec<String> {
         .collect()
 }
 
-/// A repeated import does not restore redacted contents, however its source has changed.
+/// Even if its source has changed, a repeated import does not restore redacted contents.
 #[test]
-fn an_import_restores_nothing() {
+fn a_repeated_import_restores_no_redacted_text() {
     let world = World::new();
     let folder = world.path("history");
     copy_tree(&fixture("opencode-json"), &folder);
@@ -277,20 +279,20 @@ fn an_import_restores_nothing() {
         let done = world.run(&["redact", id, "--seq", &seqs, "--reason", "x"]);
         redacted += usize::from(done.code == Some(0));
     }
-    assert!(redacted > 0);
+    assert!(redacted > 0, "no session was redacted");
     rewrite(&folder);
     let summary = import(&world, &folder);
     assert_eq!(summary["turns_replaced"], 0, "{summary}");
     for id in &ids {
         let text = world.ok(&["export", id]);
-        assert!(!text.contains("brought-back"), "{text}");
+        assert!(!text.contains(CHANGED), "{text}");
     }
     world.verify();
 }
 
-/// It also does not replace a turn with a redacted item; it replaces others.
+/// A repeated import replaces changed turns, but none that has a redacted item.
 #[test]
-fn an_import_respects_redacted_items() {
+fn a_repeated_import_keeps_turns_with_redacted_items() {
     let world = World::new();
     let folder = world.path("history");
     copy_tree(&fixture("opencode-json"), &folder);

@@ -1,4 +1,4 @@
-//! Redacted and erased contents are removed from Redis at once, and no older state of Redis restores them.
+//! Redaction and erasure remove contents from Redis before the answer, and no older state of Redis restores them.
 
 use filrouge_testbed::Redis;
 use serde_json::{Value, json};
@@ -8,8 +8,8 @@ use crate::http::Client;
 use crate::limits::{metric, until};
 use crate::world::{World, finish};
 
-/// Records three turns of a session; the middle one is about the canary.
-fn three(client: &Client, session: &str) -> Vec<Value> {
+/// Records three turns of a session; the middle one contains the canary.
+fn record_three_turns(client: &Client, session: &str) -> Vec<Value> {
     let words = ["One", CANARY, "Three"];
     let turns = words.iter().enumerate().map(|(n, words)| {
         let body = whole(&format!("r{n}"), &format!("{words}?"), &format!("{words}!"));
@@ -34,60 +34,60 @@ fn assert_absent(client: &Client, session: &str) {
 }
 
 fn redact(client: &Client, session: &str, turn: &Value) {
-    let reason = json!({ "reason": "asked to" });
+    let reason = json!({ "reason": "requested by the user" });
     client
         .post(&format!("{}/redact", at(session, turn)), &reason)
         .is(200);
 }
 
-/// Empties Redis, starts it from an older dump, and restarts it after a kill; runs `after` each time.
-fn troubles(redis: &Redis, older: &[u8], after: impl Fn(&str)) {
+/// Empties Redis, starts it from an older dump, then kills and restarts it; calls `check` after each.
+fn disrupt(redis: &Redis, older: &[u8], check: impl Fn(&str)) {
     redis.cli(&["FLUSHALL"]);
-    after("emptied");
+    check("after Redis was emptied");
     redis.start_from(older);
-    after("an older dump");
+    check("after Redis started from an older dump");
     redis.kill();
     redis.restart();
-    after("started again");
+    check("after Redis was killed and restarted");
 }
 
 #[test]
-fn a_redacted_turn_of_the_ledger_does_not_come_back() {
+fn redis_does_not_restore_a_redacted_turn_of_the_ledger() {
     let (world, redis) = (World::new(), Redis::start());
     let server = with_redis(&world, &redis, &[]);
     let ada = server.client().of("ada");
-    let turns = three(&ada, "s");
+    let turns = record_three_turns(&ada, "s");
     copied(&ada);
-    let sealed = held(&redis);
+    let copies = held(&redis);
     assert!(
-        sealed.contains(turns[1]["turn_id"].as_str().unwrap()),
-        "{sealed}"
+        copies.contains(turns[1]["turn_id"].as_str().unwrap()),
+        "{copies}"
     );
     let older = redis.save();
     redact(&ada, "s", &turns[1]);
     assert!(
         !held(&redis).contains(CANARY),
-        "erased from Redis before the answer"
+        "the answer came before the erasure from Redis"
     );
     assert_absent(&ada, "s");
-    troubles(&redis, &older, |what| {
+    disrupt(&redis, &older, |what| {
         until(what, || ada.see("/readyz")["status"] == "ready");
         assert_absent(&ada, "s");
         assert_eq!(pairs(&ada, "s").len(), 2, "{what}");
-        let again = with_redis(&world, &redis, &[]);
-        assert_absent(&again.client().of("ada"), "s");
+        let new_server = with_redis(&world, &redis, &[]);
+        assert_absent(&new_server.client().of("ada"), "s");
     });
     server.stop();
     world.verify();
 }
 
 #[test]
-fn a_redacted_anonymous_turn_does_not_come_back() {
+fn redis_does_not_restore_a_redacted_anonymous_turn() {
     let (world, redis) = (World::new(), Redis::start());
     let server = with_redis(&world, &redis, &[]);
     let client = server.client();
-    let turns = three(&client, "v");
-    three(&client, "w");
+    let turns = record_three_turns(&client, "v");
+    record_three_turns(&client, "w");
     assert!(held(&redis).contains(CANARY));
     let older = redis.save();
     redact(&client, "v", &turns[1]);
@@ -96,24 +96,24 @@ fn a_redacted_anonymous_turn_does_not_come_back() {
     client.delete("/w").is(200);
     assert!(
         !held(&redis).contains(CANARY),
-        "erased from Redis before the answer"
+        "the answer came before the erasure from Redis"
     );
     let newest = redis.save();
-    troubles(&redis, &older, |what| {
+    disrupt(&redis, &older, |what| {
         until(what, || client.see("/readyz")["status"] == "ready");
-        let again = with_redis(&world, &redis, &[]);
-        for client in [&client, &again.client()] {
+        let new_server = with_redis(&world, &redis, &[]);
+        for client in [&client, &new_server.client()] {
             assert_absent(client, "v");
             assert_absent(client, "w");
             // A user who logs in does not see it either.
             assert!(!client.of("ada").get("/w/items").text.contains(CANARY));
         }
     });
-    // Turns newer than the redaction are shown, also by a server that has just started.
+    // A server that has just started shows the other turns, and a login adopts them.
     redis.start_from(&newest);
-    let again = with_redis(&world, &redis, &[]);
-    assert_eq!(pairs(&again.client(), "v").len(), 2);
-    let ada = again.client().of("ada");
+    let new_server = with_redis(&world, &redis, &[]);
+    assert_eq!(pairs(&new_server.client(), "v").len(), 2);
+    let ada = new_server.client().of("ada");
     ada.post("/v/turns", &whole("login", "?", "!")).wrote(201);
     assert_absent(&ada, "v");
     world.holds_nowhere(CANARY);
@@ -126,10 +126,10 @@ fn lost_writes_are_detected() {
     let (world, redis) = (World::new(), Redis::start());
     let server = with_redis(&world, &redis, &[]);
     let client = server.client();
-    let turns = format!("/{}/turns", "v");
-    check_ephemeral(&client.post(&turns, &whole("r1", "One?", "One.")), 201);
+    let turns = "/v/turns";
+    check_ephemeral(&client.post(turns, &whole("r1", "One?", "One.")), 201);
     let older = redis.save();
-    let lost = check_ephemeral(&client.post(&turns, &whole("r2", "Two?", "Two.")), 201);
+    let lost = check_ephemeral(&client.post(turns, &whole("r2", "Two?", "Two.")), 201);
     redis.start_from(&older);
     until("Redis answers", || {
         client.see("/readyz")["status"] == "ready"
@@ -137,9 +137,9 @@ fn lost_writes_are_detected() {
     client.get("/v").fails(404, "session_not_found");
     client.get(&at("v", &lost)).fails(410, "turn_expired");
     assert_eq!(metric(&client, "filrouge_ephemeral_went_back_total"), 1.0);
-    // The session starts anew, with the same ids.
-    let again = check_ephemeral(&client.post(&turns, &whole("r2", "Two?", "Two.")), 201);
-    assert_eq!(again["turn_id"], lost["turn_id"]);
+    // A repeated request creates the session again, with the same turn id.
+    let repeated = check_ephemeral(&client.post(turns, &whole("r2", "Two?", "Two.")), 201);
+    assert_eq!(repeated["turn_id"], lost["turn_id"]);
     assert_eq!(pairs(&client, "v").len(), 1);
     server.stop();
 }
@@ -149,14 +149,14 @@ fn the_command_line_erases_contents_in_redis() {
     let (world, redis) = (World::new(), Redis::start());
     let server = with_redis(&world, &redis, &[]);
     let ada = server.client().of("ada");
-    let turns = three(&ada, "s");
-    three(&ada, "t");
+    let turns = record_three_turns(&ada, "s");
+    record_three_turns(&ada, "t");
     copied(&ada);
     let url = redis.url();
     let turn = turns[1]["turn_id"].as_str().unwrap();
     assert!(held(&redis).contains(turn));
     let redact = [
-        "--hot", &url, "redact", "s", "--turn", turn, "--reason", "asked to",
+        "--hot", &url, "redact", "s", "--turn", turn, "--reason", "x",
     ];
     let receipt = world.json(&redact);
     let erased = |store: &str| json!({ "store": store, "status": "erased" });
@@ -164,13 +164,11 @@ fn the_command_line_erases_contents_in_redis() {
     assert!(!held(&redis).contains(turn));
     assert_absent(&ada, "s");
     let erase = ["--hot", &url, "erase", "--session", "t", "--yes"];
-    let reported = world.ok(&erase);
-    assert!(reported.contains("hot store: erased"), "{reported}");
+    let output = world.ok(&erase);
+    assert!(output.contains("hot store: erased"), "{output}");
     copied(&ada);
     redis.pause();
-    let done = world.run(&[
-        "--hot", &url, "redact", "s", "--seq", "1", "--reason", "asked to",
-    ]);
+    let done = world.run(&["--hot", &url, "redact", "s", "--seq", "1", "--reason", "x"]);
     redis.resume();
     assert_eq!(done.code, Some(0), "{done:?}");
     assert!(
@@ -180,8 +178,8 @@ fn the_command_line_erases_contents_in_redis() {
     );
     assert!(!ada.get("/s/turns?status=finalized").text.contains("One?"));
     // Without `--hot` the receipt does not mention Redis.
-    let reported = world.json(&["redact", "s", "--seq", "2", "--reason", "asked to"]);
-    assert_eq!(reported["stores"], json!([erased("ledger")]));
+    let receipt = world.json(&["redact", "s", "--seq", "2", "--reason", "x"]);
+    assert_eq!(receipt["stores"], json!([erased("ledger")]));
     server.stop();
     world.verify();
 }
@@ -197,9 +195,9 @@ fn the_command_line_erases_ephemeral_sessions() {
         command.env("FILROUGE_DURABLE", "authenticated");
         finish(command, "filrouge")
     };
-    let said = whole("r1", CANARY, CANARY);
-    check_ephemeral(&client.post("/v/turns", &said), 201);
-    client.of("ada").post("/hers/turns", &said).is(201);
+    let body = whole("r1", CANARY, CANARY);
+    check_ephemeral(&client.post("/v/turns", &body), 201);
+    client.of("ada").post("/hers/turns", &body).is(201);
     let all = run(&["--json", "erase", "--all-of-tenant", "--yes"]);
     assert_eq!(all.code, Some(0), "{all:?}");
     assert!(all.stderr.contains("are not erased"), "{all:?}");
@@ -218,7 +216,7 @@ fn the_command_line_erases_ephemeral_sessions() {
 }
 
 #[test]
-fn a_password_is_required_and_never_reported() {
+fn a_required_password_is_never_shown() {
     const PASSWORD: &str = "h0t-p4ssw0rd";
     let world = World::new();
     let redis = Redis::with_settings(&[("requirepass", PASSWORD)]);
@@ -245,17 +243,17 @@ fn a_password_is_required_and_never_reported() {
     let ready = server.client().get("/readyz");
     assert_eq!(ready.is(200)["status"], "ready");
     let wrong = format!("redis://:{PASSWORD}-not@{}", redis.tcp());
-    let reported = world.run(&["--hot", &wrong, "doctor"]).stdout;
+    let output = world.run(&["--hot", &wrong, "doctor"]).stdout;
     assert!(
-        reported.contains("refuses the user or the password"),
-        "{reported}"
+        output.contains("refuses the user or the password"),
+        "{output}"
     );
     let other = format!("redis://:{PASSWORD}@{}/99", redis.tcp());
-    let reported = world.run(&["--hot", &other, "doctor"]).stdout;
-    assert!(reported.contains("has no database 99"), "{reported}");
+    let output = world.run(&["--hot", &other, "doctor"]).stdout;
+    assert!(output.contains("has no database 99"), "{output}");
     let other = format!("redis://:{PASSWORD}@{}/?cluster=true", redis.tcp());
-    let reported = world.run(&["--hot", &other, "doctor"]).stdout;
-    assert!(reported.contains("is not a cluster"), "{reported}");
+    let output = world.run(&["--hot", &other, "doctor"]).stdout;
+    assert!(output.contains("is not a cluster"), "{output}");
     for arguments in [&["doctor"][..], &["config", "show"], &["sessions", "list"]] {
         let done = world.run(&[&["--hot", &wrong], arguments].concat());
         assert!(
@@ -263,8 +261,8 @@ fn a_password_is_required_and_never_reported() {
             "{done:?}"
         );
     }
-    let wrong = format!("redis:/:{PASSWORD}@x");
-    let done = world.run(&["--hot", &wrong, "config", "show"]);
+    let malformed = format!("redis:/:{PASSWORD}@x");
+    let done = world.run(&["--hot", &malformed, "config", "show"]);
     assert_eq!(done.code, Some(2), "{done:?}");
     assert!(!done.stderr.contains(PASSWORD), "{done:?}");
     let log = server.log();

@@ -1,7 +1,7 @@
 //! Copies of durable sessions in Redis: answers equal those of a server without Redis, byte for byte, whatever happens
 //! to Redis.
 
-use filrouge_testbed::{Options, Redis, Server as Database};
+use filrouge_testbed::{Options, Redis, Server as PostgresServer};
 use serde_json::{Value, json};
 
 use crate::hot::{at, copied, held, open, whole};
@@ -9,6 +9,7 @@ use crate::http::{Client, text_item};
 use crate::limits::{metric, until};
 use crate::world::{Server, World};
 
+/// Starts a server whose hot store is in Redis; all its sessions are in the ledger.
 fn serve(world: &World, redis: &Redis, more: &[(&str, &str)]) -> Server {
     let url = redis.url();
     let hot = [
@@ -19,23 +20,24 @@ fn serve(world: &World, redis: &Redis, more: &[(&str, &str)]) -> Server {
     world.serve_where(&[&hot, more].concat(), &[])
 }
 
+/// The metric that counts reads of the hot store with this outcome.
 fn reads(outcome: &str) -> String {
     format!("filrouge_hot_reads_total{{outcome=\"{outcome}\"}}")
 }
 
-/// Checks that both servers return the same bytes, with every limit.
+/// Checks that a server with Redis and one without return the same bytes, with every limit.
 #[track_caller]
-fn same(hot: &Client, plain: &Client, session: &str) {
+fn assert_same(hot: &Client, plain: &Client, session: &str) {
     for limit in [1, 2, 3, 20, 500] {
         let path = format!("/{session}/turns?status=finalized&limit={limit}");
-        let (with, without) = (hot.get(&path), plain.get(&path));
+        let (hot_reply, plain_reply) = (hot.get(&path), plain.get(&path));
         assert_eq!(
-            (with.status, &with.text),
-            (without.status, &without.text),
+            (hot_reply.status, &hot_reply.text),
+            (plain_reply.status, &plain_reply.text),
             "{path}"
         );
-        assert_eq!(with.header("filrouge-source"), None);
-        if let Some(cursor) = without.body()["next_cursor"].as_str() {
+        assert_eq!(hot_reply.header("filrouge-source"), None);
+        if let Some(cursor) = plain_reply.body()["next_cursor"].as_str() {
             let next = format!("{path}&cursor={cursor}");
             assert_eq!(hot.get(&next).text, plain.get(&next).text);
         }
@@ -43,78 +45,81 @@ fn same(hot: &Client, plain: &Client, session: &str) {
 }
 
 /// Sends every kind of write to a session; compares the answers after each.
-fn written(hot: &Client, plain: &Client, session: &str) {
+fn write_and_compare(hot: &Client, plain: &Client, session: &str) {
     let turns = format!("/{session}/turns");
     let mut last = Value::Null;
     for n in 0..4 {
         last = hot
             .post(&turns, &whole(&format!("r{n}"), &format!("{n} ł ?"), "!"))
             .is(201);
-        same(hot, plain, session);
+        assert_same(hot, plain, session);
     }
-    let begun = hot.post(&turns, &open("o", "Open?")).is(201);
-    same(hot, plain, session);
+    let started = hot.post(&turns, &open("o", "Open?")).is(201);
+    assert_same(hot, plain, session);
     let item = json!({ "items": [text_item("i", "assistant", "thought", "Hm.")] });
     plain
-        .post(&format!("{}/items", at(session, &begun)), &item)
+        .post(&format!("{}/items", at(session, &started)), &item)
         .is(201);
-    same(hot, plain, session);
-    let finalize = format!("{}/finalize", at(session, &begun));
+    assert_same(hot, plain, session);
+    let finalize = format!("{}/finalize", at(session, &started));
     hot.post(&finalize, &json!({ "answer_neutral": "Open." }))
         .is(200);
-    same(hot, plain, session);
+    assert_same(hot, plain, session);
     let replace = format!("{}/replace", at(session, &last));
     hot.post(&replace, &whole("n", "New?", "New.")).is(201);
-    same(hot, plain, session);
+    assert_same(hot, plain, session);
     let failed = hot.post(&turns, &open("f", "Failed?")).is(201);
     let error = json!({ "error": { "code": "c" } });
     hot.post(&format!("{}/fail", at(session, &failed)), &error)
         .is(200);
-    same(hot, plain, session);
+    assert_same(hot, plain, session);
     plain.post(&turns, &whole("elsewhere", "?", "!")).is(201);
-    same(hot, plain, session);
-    let reason = json!({ "reason": "asked to" });
-    hot.post(&format!("{}/redact", at(session, &begun)), &reason)
+    assert_same(hot, plain, session);
+    let reason = json!({ "reason": "requested by the user" });
+    hot.post(&format!("{}/redact", at(session, &started)), &reason)
         .is(200);
-    same(hot, plain, session);
+    assert_same(hot, plain, session);
     hot.patch(&format!("/{session}"), &json!({ "title": "T" }))
         .is(200);
-    same(hot, plain, session);
+    assert_same(hot, plain, session);
 }
 
 #[test]
-fn answers_are_the_same_without_redis() {
+fn answers_are_the_same_with_and_without_redis() {
     let (world, redis) = (World::new(), Redis::start());
-    let (with, without) = (serve(&world, &redis, &[]), world.serve());
-    let (hot, plain) = (with.client().of("ada"), without.client().of("ada"));
-    written(&hot, &plain, "a");
+    let (hot_server, plain_server) = (serve(&world, &redis, &[]), world.serve());
+    let (hot, plain) = (
+        hot_server.client().of("ada"),
+        plain_server.client().of("ada"),
+    );
+    write_and_compare(&hot, &plain, "a");
     hot.of("bob")
         .get("/a/turns?status=finalized")
         .fails(404, "session_not_found");
     copied(&hot);
     until("a copy answers", || {
-        same(&hot, &plain, "a");
+        assert_same(&hot, &plain, "a");
         metric(&hot, &reads("hit")) > 0.0
     });
     redis.cli(&["FLUSHALL"]);
-    written(&hot, &plain, "b");
+    write_and_compare(&hot, &plain, "b");
     let older = redis.save();
     let body = whole("later", "?", "!");
     hot.post("/a/turns", &body).is(201);
     redis.start_from(&older);
-    same(&hot, &plain, "a");
+    assert_same(&hot, &plain, "a");
     redis.kill();
-    written(&hot, &plain, "c");
+    write_and_compare(&hot, &plain, "c");
     assert_eq!(hot.see("/readyz")["status"], "degraded");
     redis.restart();
     until("Redis is back", || hot.see("/readyz")["status"] == "ready");
-    written(&hot, &plain, "d");
+    write_and_compare(&hot, &plain, "d");
     assert!(metric(&hot, &reads("hit")) > 0.0 && metric(&hot, "filrouge_hot_steps_waiting") == 0.0);
     for session in ["a", "b", "c", "d"] {
-        same(&hot, &plain, session);
+        assert_same(&hot, &plain, session);
     }
-    with.stop();
-    without.stop();
+    hot_server.stop();
+    plain_server.stop();
     world.verify();
 }
 
@@ -123,18 +128,20 @@ fn a_copy_of_another_ledger_is_not_used() {
     let redis = Redis::start();
     let worlds = [World::new(), World::new()];
     let servers = worlds.each_ref().map(|world| serve(world, &redis, &[]));
-    for (server, words) in servers.iter().zip(["first", "second"]) {
+    for (server, question) in servers.iter().zip(["first", "second"]) {
         let client = server.client();
-        client.post("/s/turns", &whole("r", words, "!")).wrote(201);
+        client
+            .post("/s/turns", &whole("r", question, "!"))
+            .wrote(201);
         copied(&client);
     }
-    for (server, words) in servers.iter().zip(["first", "second"]) {
+    for (server, question) in servers.iter().zip(["first", "second"]) {
         let page = server.client().see("/s/turns?status=finalized");
         assert_eq!(page["data"].as_array().unwrap().len(), 1);
-        assert_eq!(page["data"][0]["question_neutral"], words);
+        assert_eq!(page["data"][0]["question_neutral"], question);
     }
-    let both = redis.cli(&["KEYS", "filrouge:*:r"]);
-    assert_eq!(both.lines().count(), 2, "{both}");
+    let keys = redis.cli(&["KEYS", "filrouge:*:r"]);
+    assert_eq!(keys.lines().count(), 2, "{keys}");
     for server in servers {
         server.stop();
     }
@@ -157,21 +164,21 @@ fn doctor_compares_copies_with_the_ledger() {
         let report: Value = serde_json::from_str(&done.stdout).unwrap();
         (done.code, report["hot"].clone())
     };
-    let (code, reported) = doctor(&[]);
-    assert_eq!(code, Some(0), "{reported}");
-    assert_eq!(reported["kind"], "redis");
+    let (code, hot) = doctor(&[]);
+    assert_eq!(code, Some(0), "{hot}");
+    assert_eq!(hot["kind"], "redis");
     assert!(
-        reported["version"].is_string() && reported["used_bytes"].as_u64() > Some(0),
-        "{reported}"
+        hot["version"].is_string() && hot["used_bytes"].as_u64() > Some(0),
+        "{hot}"
     );
-    let copies = &reported["copies"];
+    let copies = &hot["copies"];
     assert_eq!(
         (&copies["sessions"], &copies["fresh"]),
         (&json!(4), &json!(4)),
-        "{reported}"
+        "{hot}"
     );
-    let (_, reported) = doctor(&["--sessions", "3"]);
-    assert_eq!(reported["copies"]["sessions"], 3);
+    let (_, hot) = doctor(&["--sessions", "3"]);
+    assert_eq!(hot["copies"]["sessions"], 3);
     let text = world.ok(&["--hot", &url, "doctor"]);
     assert!(
         text.contains("SQLite ") || text.contains("PostgreSQL "),
@@ -189,18 +196,18 @@ fn doctor_compares_copies_with_the_ledger() {
         .post("/s0/turns", &whole("q", "?", "!"))
         .wrote(201);
     plain.stop();
-    let all = redis.cli(&["KEYS", "filrouge:*:r"]);
-    let of = |session: &str| {
+    let keys = redis.cli(&["KEYS", "filrouge:*:r"]);
+    let key_of = |session: &str| {
         let turn = &client.see(&format!("/{session}/turns"))["data"][0];
         let id = turn["turn_id"].as_str().unwrap().to_owned();
-        let holds = |key: &&str| redis.cli(&["ZRANGE", key, "0", "-1"]).contains(&id);
-        all.lines().find(holds).unwrap().to_owned()
+        let has_turn = |key: &&str| redis.cli(&["ZRANGE", key, "0", "-1"]).contains(&id);
+        keys.lines().find(has_turn).unwrap().to_owned()
     };
-    let (gone, forged) = (of("s1"), of("s2"));
-    redis.cli(&["DEL", &gone]);
-    let (code, reported) = doctor(&[]);
-    let copies = &reported["copies"];
-    assert_eq!(code, Some(0), "{reported}");
+    let (deleted, forged) = (key_of("s1"), key_of("s2"));
+    redis.cli(&["DEL", &deleted]);
+    let (code, hot) = doctor(&[]);
+    let copies = &hot["copies"];
+    assert_eq!(code, Some(0), "{hot}");
     assert_eq!(
         (
             &copies["fresh"],
@@ -210,6 +217,7 @@ fn doctor_compares_copies_with_the_ledger() {
         ),
         (&json!(2), &json!(1), &json!(1), &json!(2))
     );
+    // Replaces the answer "!" by "?" in the copied turns.
     let forge = "local n = 0 \
         for _, turn in ipairs(redis.call('ZRANGE', KEYS[1], 0, -1)) do \
             local other, found = string.gsub(turn, '\"!\"', '\"?\"') \
@@ -221,9 +229,9 @@ fn doctor_compares_copies_with_the_ledger() {
         end \
         return n";
     assert_eq!(redis.cli(&["EVAL", forge, "1", &forged]), "1");
-    let (code, reported) = doctor(&[]);
-    assert_eq!(code, Some(1), "{reported}");
-    assert_eq!(reported["copies"]["different"], json!(["s2"]));
+    let (code, hot) = doctor(&[]);
+    assert_eq!(code, Some(1), "{hot}");
+    assert_eq!(hot["copies"]["different"], json!(["s2"]));
     assert_eq!(
         client.see("/s2/turns?status=finalized")["data"][0]["answer_neutral"],
         "!"
@@ -237,11 +245,11 @@ fn doctor_compares_copies_with_the_ledger() {
     server.stop();
 }
 
-/// Not tested on SQLite, whose store cannot be stopped.
+/// Only for PostgreSQL: a store in SQLite cannot be stopped.
 #[test]
-fn while_the_database_is_down_a_copy_shows_its_position() {
-    let (database, redis) = (Database::start(Options::default()), Redis::start());
-    let world = World::at(&database.url(&database.database()), "buffered");
+fn while_the_database_is_down_a_copy_answers_with_its_position() {
+    let (postgres, redis) = (PostgresServer::start(Options::default()), Redis::start());
+    let world = World::at(&postgres.url(&postgres.database()), "buffered");
     let server = serve(&world, &redis, &[]);
     let (ada, bob) = (server.client().of("ada"), server.client().of("bob"));
     let mut newest = Value::Null;
@@ -255,7 +263,7 @@ fn while_the_database_is_down_a_copy_shows_its_position() {
     let before = ada.get(path);
     assert_eq!(before.header("filrouge-source"), None);
     assert!(held(&redis).contains(newest["turn_id"].as_str().unwrap()));
-    database.stop_immediate();
+    postgres.stop_immediate();
     until("the copy answers", || ada.get(path).status == 200);
     let as_of = ada.get(path);
     assert_eq!(as_of.text, before.text);
@@ -265,7 +273,7 @@ fn while_the_database_is_down_a_copy_shows_its_position() {
     // The copy does not answer for another owner, or for contents that it lacks.
     bob.get(path).fails(503, "store_unavailable");
     ada.get("/s").fails(503, "store_unavailable");
-    database.restart();
+    postgres.restart();
     until("the database answers", || ada.get("/s").status == 200);
     assert!(metric(&ada, &reads("as_of")) >= 1.0);
     assert_eq!(ada.get(path).header("filrouge-source"), None);

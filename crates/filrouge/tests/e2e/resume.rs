@@ -5,7 +5,7 @@ use std::fs;
 
 use serde_json::{Value, json};
 
-use crate::call_lines::source;
+use crate::call_log::source;
 use crate::http::{Client, text_item};
 use crate::leases::{serve_with, start};
 use crate::limits::metric;
@@ -15,8 +15,8 @@ fn resume(client: &Client, body: &Value) -> Value {
     client.post("/s/resume", body).wrote(200)
 }
 
-/// Resumes the session, and releases it at once.
-fn look(client: &Client, holder: &str, known: Option<u64>) -> Value {
+/// Resumes the session, then releases its lease.
+fn resume_and_release(client: &Client, holder: &str, known: Option<u64>) -> Value {
     let resumed = resume(client, &json!({"holder": holder, "known_seq": known}));
     client
         .delete(&format!(
@@ -27,6 +27,7 @@ fn look(client: &Client, holder: &str, known: Option<u64>) -> Value {
     resumed
 }
 
+/// The seqs of the returned items.
 fn seqs(resumed: &Value) -> Vec<u64> {
     let tail = resumed["tail"].as_array().unwrap();
     tail.iter()
@@ -34,7 +35,8 @@ fn seqs(resumed: &Value) -> Vec<u64> {
         .collect()
 }
 
-fn events(client: &Client, kind: &str) -> usize {
+/// The number of the session's events of this kind.
+fn count_events(client: &Client, kind: &str) -> usize {
     let all = client.all("/s/events", 100);
     all.iter().filter(|event| event["kind"] == kind).count()
 }
@@ -47,16 +49,16 @@ fn a_session_is_resumed_where_it_stopped_and_stale_copies_are_detected() {
     client
         .post("/s/resume", &json!({"holder": "a"}))
         .fails(404, "session_not_found");
-    let made = client
+    let created = client
         .post(
             "/s/resume",
             &json!({"holder": "a", "create": true, "known_seq": 0}),
         )
         .wrote(201);
-    let expires_at = &made["expires_at"];
+    let expires_at = &created["expires_at"];
     let source = source();
     assert_eq!(
-        made,
+        created,
         json!({"fence": 1, "holder": "a", "expires_at": expires_at, "checkpoint": null, "tail": [], "tail_cursor": null, "last_seq": 0,
         "stale": false, "source": source, "created": true, "state": null, "fallback": null})
     );
@@ -64,12 +66,12 @@ fn a_session_is_resumed_where_it_stopped_and_stale_copies_are_detected() {
         .post("/s/resume", &json!({"holder": "b", "wait_ms": 0}))
         .fails(423, "lease_timeout");
     for n in 1..=3 {
-        let whole = json!({"request_id": format!("r{n}"), "question_neutral": "?", "answer_neutral": "!", "fence": 1});
-        client.post("/s/turns", &whole).wrote(201);
+        let turn = json!({"request_id": format!("r{n}"), "question_neutral": "?", "answer_neutral": "!", "fence": 1});
+        client.post("/s/turns", &turn).wrote(201);
     }
     client.put("/s/checkpoints", &json!({"seq": 4, "label": "WAIT_CONFIRM", "state": {"slots": [2]}, "fence": 1, "release": true})).wrote(201);
 
-    let resumed = look(&client, "b", Some(4));
+    let resumed = resume_and_release(&client, "b", Some(4));
     assert_eq!(
         (&resumed["fence"], &resumed["created"]),
         (&json!(2), &json!(false))
@@ -88,23 +90,23 @@ fn a_session_is_resumed_where_it_stopped_and_stale_copies_are_detected() {
     assert_eq!(
         resumed["tail"],
         client.see("/s/items?after=4")["data"],
-        "as lists show them"
+        "the tail has the form of the list"
     );
-    assert_eq!(events(&client, "resume_from_pg"), 1);
-    assert_eq!(look(&client, "c", Some(6))["stale"], false);
+    assert_eq!(count_events(&client, "resume_from_pg"), 1);
+    assert_eq!(resume_and_release(&client, "c", Some(6))["stale"], false);
     assert_eq!(
-        events(&client, "resume_from_pg"),
+        count_events(&client, "resume_from_pg"),
         1,
         "the store returned only known items"
     );
     assert_eq!(
-        look(&client, "d", Some(7))["stale"],
+        resume_and_release(&client, "d", Some(7))["stale"],
         true,
         "the server lacks items that the caller knows"
     );
-    assert_eq!(look(&client, "e", None)["stale"], Value::Null);
-    assert_eq!(events(&client, "resume_from_pg"), 3);
-    assert_eq!(events(&client, "session_reconstruct_used"), 0);
+    assert_eq!(resume_and_release(&client, "e", None)["stale"], Value::Null);
+    assert_eq!(count_events(&client, "resume_from_pg"), 3);
+    assert_eq!(count_events(&client, "session_reconstruct_used"), 0);
     let turn = client.see("/s/turns")["data"][2]["turn_id"]
         .as_str()
         .unwrap()
@@ -115,7 +117,7 @@ fn a_session_is_resumed_where_it_stopped_and_stale_copies_are_detected() {
             &json!({"reason": "on request"}),
         )
         .wrote(200);
-    let redacted = look(&client, "f", None);
+    let redacted = resume_and_release(&client, "f", None);
     assert_eq!(redacted["tail"][0]["redacted"], true, "{redacted}");
     let count = format!("filrouge_resumes_total{{source=\"{source}\",fallback=\"none\"}}");
     assert!(metric(&client, &count) >= 6.0);
@@ -123,8 +125,8 @@ fn a_session_is_resumed_where_it_stopped_and_stale_copies_are_detected() {
     world.verify();
 }
 
-/// Damages a stored checkpoint whose state contains `needle`. No server may run meanwhile.
-fn damage(world: &World, on_sqlite: bool, (seq, needle): (u64, &str)) {
+/// Flips a bit of the stored checkpoint at `seq`, whose state contains `needle`. No server may run meanwhile.
+fn damage_checkpoint(world: &World, on_sqlite: bool, (seq, needle): (u64, &str)) {
     if on_sqlite {
         let mut bytes = fs::read(world.store()).unwrap();
         let found: Vec<usize> = bytes
@@ -133,7 +135,7 @@ fn damage(world: &World, on_sqlite: bool, (seq, needle): (u64, &str)) {
             .filter(|(_, w)| *w == needle.as_bytes())
             .map(|(at, _)| at)
             .collect();
-        assert!(!found.is_empty(), "{needle} is in the file");
+        assert!(!found.is_empty(), "{needle} is not in the file");
         for at in found {
             bytes[at] ^= 1;
         }
@@ -147,7 +149,7 @@ fn damage(world: &World, on_sqlite: bool, (seq, needle): (u64, &str)) {
 }
 
 #[test]
-fn an_unreadable_checkpoint_falls_back_to_the_one_before_then_to_all_items() {
+fn an_unreadable_checkpoint_falls_back_to_the_previous_one_then_to_all_items() {
     let world = World::new();
     let on_sqlite = std::env::var_os("FILROUGE_TEST_STORE").is_none();
     let server = world.serve();
@@ -163,16 +165,16 @@ fn an_unreadable_checkpoint_falls_back_to_the_one_before_then_to_all_items() {
             .wrote(201);
     }
     server.stop();
-    damage(&world, on_sqlite, (3, "needle-3-needle"));
+    damage_checkpoint(&world, on_sqlite, (3, "needle-3-needle"));
     let server = world.serve();
     let client = server.client();
-    let older = look(&client, "a", None);
+    let older = resume_and_release(&client, "a", None);
     assert_eq!(
         (&older["checkpoint"]["seq"], &older["fallback"]),
         (&json!(2), &json!("older_checkpoint"))
     );
     assert_eq!(seqs(&older), [3], "the items after the older checkpoint");
-    assert_eq!(events(&client, "session_reconstruct_used"), 1);
+    assert_eq!(count_events(&client, "session_reconstruct_used"), 1);
     let listed = client.see("/s/checkpoints");
     assert_eq!(
         listed["data"][0],
@@ -189,30 +191,30 @@ fn an_unreadable_checkpoint_falls_back_to_the_one_before_then_to_all_items() {
     );
     server.stop();
     for n in [1, 2] {
-        damage(&world, on_sqlite, (n, &format!("needle-{n}-needle")));
+        damage_checkpoint(&world, on_sqlite, (n, &format!("needle-{n}-needle")));
     }
     let server = world.serve();
     let client = server.client();
-    let replay = look(&client, "b", None);
+    let replay = resume_and_release(&client, "b", None);
     assert_eq!(
         (&replay["checkpoint"], &replay["fallback"]),
         (&Value::Null, &json!("replay"))
     );
     assert_eq!(seqs(&replay), [1, 2, 3]);
-    assert_eq!(events(&client, "session_reconstruct_used"), 2);
+    assert_eq!(count_events(&client, "session_reconstruct_used"), 2);
     client
         .get("/s/checkpoints/latest")
         .fails(404, "checkpoint_not_found");
-    // The next checkpoint is readable.
+    // A new checkpoint replaces the unreadable one.
     client
         .put(
             "/s/checkpoints",
-            &json!({"seq": 3, "state": {"is": "mended"}}),
+            &json!({"seq": 3, "state": {"is": "readable"}}),
         )
         .wrote(201);
-    let mended = look(&client, "c", None);
+    let readable = resume_and_release(&client, "c", None);
     assert_eq!(
-        (&mended["checkpoint"]["seq"], &mended["fallback"]),
+        (&readable["checkpoint"]["seq"], &readable["fallback"]),
         (&json!(3), &Value::Null)
     );
     server.stop();
@@ -264,7 +266,7 @@ fn a_session_in_a_terminal_state_cannot_be_resumed() {
 }
 
 #[test]
-fn reading_or_writing_the_journal_can_be_disabled() {
+fn the_journal_can_be_disabled_for_reads_or_completely() {
     let world = World::new();
     let server = serve_with(&world, &[("FILROUGE_JOURNAL", "shadow")]);
     let client = server.client();
@@ -275,13 +277,13 @@ fn reading_or_writing_the_journal_can_be_disabled() {
             &json!({"label": "WAIT", "state": {"n": 1}}),
         )
         .wrote(201);
-    let shadow = look(&client, "a", Some(0));
+    let shadow = resume_and_release(&client, "a", Some(0));
     assert_eq!(shadow["source"], "shadow");
     for absent in ["checkpoint", "state", "stale", "tail_cursor", "fallback"] {
         assert_eq!(shadow[absent], Value::Null, "{absent}");
     }
     assert_eq!(shadow["tail"], json!([]));
-    assert_eq!(events(&client, "resume_from_pg"), 0);
+    assert_eq!(count_events(&client, "resume_from_pg"), 0);
     server.stop();
     let server = serve_with(&world, &[("FILROUGE_JOURNAL", "off")]);
     let client = server.client();
@@ -302,7 +304,7 @@ fn reading_or_writing_the_journal_can_be_disabled() {
     );
     server.stop();
     let server = world.serve();
-    let on = look(&server.client(), "a", Some(2));
+    let on = resume_and_release(&server.client(), "a", Some(2));
     assert_eq!(
         (&on["checkpoint"]["seq"], &on["state"]),
         (&json!(1), &json!("WAIT"))
@@ -312,7 +314,7 @@ fn reading_or_writing_the_journal_can_be_disabled() {
 }
 
 #[test]
-fn a_long_tail_is_read_to_its_end_by_the_cursor() {
+fn a_long_tail_is_paged_to_its_end() {
     const ITEMS: u64 = 10_000;
     let world = World::new();
     let server = world.serve();
@@ -329,14 +331,14 @@ fn a_long_tail_is_read_to_its_end_by_the_cursor() {
             .wrote(201);
         last = appended["last_seq"].as_u64().unwrap();
     }
-    let resumed = look(&client, "a", None);
+    let resumed = resume_and_release(&client, "a", None);
     assert_eq!(resumed["last_seq"], ITEMS);
     assert_eq!(
-        events(&client, "session_reconstruct_used"),
+        count_events(&client, "session_reconstruct_used"),
         1,
         "there is no checkpoint"
     );
-    let mut seen: Vec<u64> = seqs(&resumed);
+    let mut seen = seqs(&resumed);
     assert_eq!(seen.len(), 200);
     let mut after = resumed["tail_cursor"].as_u64().unwrap();
     while after < ITEMS {
@@ -347,14 +349,14 @@ fn a_long_tail_is_read_to_its_end_by_the_cursor() {
     }
     assert!(
         seen.iter().copied().eq(1..=ITEMS),
-        "{} of them",
+        "the pages contain {} different seqs",
         seen.iter().collect::<BTreeSet<_>>().len()
     );
     // With a fresh checkpoint the tail is empty.
     client
         .put("/s/checkpoints", &json!({"state": {}}))
         .wrote(201);
-    let fresh = look(&client, "b", Some(ITEMS));
+    let fresh = resume_and_release(&client, "b", Some(ITEMS));
     assert_eq!(
         (&fresh["tail"], &fresh["tail_cursor"]),
         (&json!([]), &Value::Null)

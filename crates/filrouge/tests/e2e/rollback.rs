@@ -1,4 +1,4 @@
-//! The data folder is restored to an older state, while the anchor outside it is kept (DESIGN §9).
+//! A data folder that was restored to an older state is detected by its anchor, which is outside of it (DESIGN §9).
 
 use std::fs;
 
@@ -7,11 +7,13 @@ use serde_json::{Value, json};
 use crate::http::Client;
 use crate::world::{World, copy_tree};
 
+/// Records a complete turn of the session `s`.
 fn write(client: &Client, request: &str) {
     let body = json!({ "request_id": request, "question_neutral": "?", "answer_neutral": "!" });
     client.post("/s/turns", &body).wrote(201);
 }
 
+/// A world whose data folder was replaced by an older copy.
 fn rolled_back() -> World {
     let world = World::on_sqlite();
     let server = world.serve();
@@ -76,7 +78,7 @@ fn an_older_copy_is_refused_until_it_is_accepted() {
     assert_eq!(
         world.run(&["anchor", "init"]).code,
         Some(2),
-        "an anchor is not silently recreated"
+        "`anchor init` replaces no existing anchor"
     );
 
     let accepted = world.json(&["anchor", "accept"]);

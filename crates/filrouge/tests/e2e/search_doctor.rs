@@ -1,11 +1,12 @@
-//! The checks of `filrouge doctor` about searches.
+//! The check `search` of `filrouge doctor`.
 
 use filrouge_testbed::Database;
 
 use crate::search_http::turn;
 use crate::world::World;
 
-fn reported(world: &World) -> (String, Option<String>) {
+/// The detail and the hint of the check, which must succeed.
+fn search_check(world: &World) -> (String, Option<String>) {
     let report = world.json(&["doctor"]);
     let mut checks = report["checks"].as_array().unwrap().iter();
     let check = checks.find(|check| check["name"] == "search").unwrap();
@@ -15,32 +16,32 @@ fn reported(world: &World) -> (String, Option<String>) {
 }
 
 #[test]
-fn a_file_is_checked() {
+fn the_index_of_a_sqlite_store_is_checked() {
     let world = World::on_sqlite();
-    let without = [
+    let without_index = [
         ("FILROUGE_LISTEN", "127.0.0.1:0"),
         ("FILROUGE_SEARCH_INDEX", "false"),
     ];
-    let server = world.serve_where(&without, &[]);
+    let server = world.serve_where(&without_index, &[]);
     turn(&server.client(), "s", "r", ("a lantern", "lit"));
     server.stop();
     let file = world.path("data/filrouge/filrouge.db.index");
-    let (detail, hint) = reported(&world);
+    let (detail, hint) = search_check(&world);
     assert!(detail.contains("no index yet") && hint.unwrap().contains("index update"));
-    assert!(!file.exists(), "a check creates no index");
+    assert!(!file.exists(), "the check created an index");
     world.ok(&["index", "update", "--source", "ledger"]);
-    assert_eq!(reported(&world), (file.display().to_string(), None));
+    assert_eq!(search_check(&world), (file.display().to_string(), None));
     let mut off = world.command(&["doctor"]);
     off.env("FILROUGE_SEARCH_INDEX", "false");
     let off = crate::world::finish(off, "doctor").stdout;
     assert!(off.contains("search.index is false"), "{off}");
 }
 
-/// A database whose owner may not create extensions: searches are slow, and only `doctor` shows why.
+/// The store's role may not create extensions. Searches are slow, and only `doctor` shows why.
 #[test]
 fn a_database_without_extensions_is_reported() {
     let database = Database::new();
-    let role = format!("maker_{}", database.name());
+    let role = format!("role_{}", database.name());
     database.sql(&format!(
         "CREATE ROLE {role} LOGIN; CREATE SCHEMA filrouge AUTHORIZATION {role}"
     ));
@@ -49,7 +50,7 @@ fn a_database_without_extensions_is_reported() {
     let server = world.serve();
     turn(&server.client(), "s", "r", ("a lantern", "lit"));
     server.stop();
-    let (detail, hint) = reported(&world);
+    let (detail, hint) = search_check(&world);
     assert!(detail.contains("pg_trgm"), "{detail}");
     assert!(hint.unwrap().contains("CREATE on the database"));
     database.sql(&format!("DROP OWNED BY {role} CASCADE; DROP ROLE {role}"));

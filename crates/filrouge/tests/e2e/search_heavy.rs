@@ -1,4 +1,4 @@
-//! A slow search costs its caller's time: when the client disconnects, the work stops.
+//! A slow search stops when its client disconnects.
 
 use std::io::Write;
 
@@ -26,13 +26,13 @@ fn a_client_that_disconnects_stops_its_search() {
         let target = target(&[("regex", HEAVY)]);
         let head = format!("GET {target} HTTP/1.1\r\nhost: localhost\r\n\r\n");
         stream.write_all(head.as_bytes()).unwrap();
-        // This request is counted too.
+        // The request of the metrics is counted too.
         let in_flight = || metric(&client, "filrouge_http_requests_in_flight");
         until("the search has begun", || in_flight() >= 2.0);
         drop(stream);
         until("the search has stopped", || in_flight() < 2.0);
     }
-    // All searches share one slot, which must be free: `large_answers` is 1.
+    // All searches share one slot, because `large_answers` is 1. It must be free again.
     assert_eq!(found(&client, &[("q", "lantern")]), ["long"]);
     ask(&client, &[("regex", "lan.ern$")]).is(200);
     server.stop();

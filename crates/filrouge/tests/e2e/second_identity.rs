@@ -1,4 +1,4 @@
-//! A second identity for a session is refused, counted and logged on every path.
+//! Linking a session to a second identity is refused, counted and logged, in both scopes.
 
 use serde_json::json;
 
@@ -7,7 +7,7 @@ use crate::limits::metric;
 use crate::world::World;
 
 #[test]
-fn each_refusal_is_one_line_and_one_count() {
+fn each_refusal_is_counted_and_logged_once() {
     for durable in ["all", "authenticated"] {
         let world = World::new();
         let server = ephemeral(&world, &[("FILROUGE_DURABLE", durable)]);
@@ -21,20 +21,20 @@ fn each_refusal_is_one_line_and_one_count() {
         bob.put("/v/link", &json!({ "identity_id": "bob" }))
             .fails(409, "session_linked");
         assert_eq!(refused(), 1.0);
-        let mine = whole("r2", "Mine?", CANARY);
-        bob.post("/v/turns", &mine).fails(409, "session_conflict");
+        let body = whole("r2", "Mine?", CANARY);
+        bob.post("/v/turns", &body).fails(409, "session_conflict");
         assert_eq!(refused(), 2.0);
         // An anonymous caller is not a second owner.
         anonymous
-            .post("/v/turns", &mine)
+            .post("/v/turns", &body)
             .fails(409, "session_conflict");
         assert_eq!(refused(), 2.0);
         let log = server.log();
-        let reported = log.lines().filter(|line| line.contains("LINK_REFUSED]"));
-        let reported: Vec<_> = reported.collect();
-        assert_eq!(reported.len(), 2, "{log}");
+        let lines = log.lines().filter(|line| line.contains("LINK_REFUSED]"));
+        let lines: Vec<_> = lines.collect();
+        assert_eq!(lines.len(), 2, "{log}");
         let ids = ["tenant_id=default", "session_id=v", "identity_id=bob"];
-        for line in reported {
+        for line in lines {
             assert!(ids.iter().all(|id| line.contains(id)), "{line}");
             assert!(!line.contains(CANARY), "{line}");
         }

@@ -1,4 +1,4 @@
-//! Credentials and `runtime_context` are never stored or shown (DESIGN §8).
+//! Credentials and the secrets of a `runtime_context` are neither stored nor shown (DESIGN §8).
 
 use std::fs;
 
@@ -8,14 +8,16 @@ use crate::caller::Caller;
 use crate::http::Reply;
 use crate::world::{Server, World};
 
+/// A secret that has no known form; only `runtime_context` reveals it.
 const CANARY: &str = "c4n4ry-0paque-t0k3n";
 const PASSWORD: &str = "hunter2hunter2";
 
-/// A token of the right form, composed so that no scanner reports this file as a leak.
+/// A token in GitHub's form, composed here so that no scanner reports this file as a leak.
 fn token(n: usize) -> String {
     format!("gh{}_{:0>36}", "p", format!("{n}aB3dE5fG7hJ9kL1mN"))
 }
 
+/// Starts a server with this policy for credentials and the most detailed log.
 fn serve(world: &World, policy: &str) -> Server {
     let environment = [
         ("FILROUGE_LISTEN", "127.0.0.1:0"),
@@ -25,13 +27,15 @@ fn serve(world: &World, policy: &str) -> Server {
     world.serve_where(&environment, &[])
 }
 
-fn is_masked(reply: &Reply, count: u64) {
-    let reported = reply.header("filrouge-masked").map(str::to_owned);
+/// Checks the number of masked credentials that an answer names.
+#[track_caller]
+fn assert_masked(reply: &Reply, count: u64) {
+    let masked = reply.header("filrouge-masked").map(str::to_owned);
     let expected = (count > 0).then(|| count.to_string());
-    assert_eq!(reported, expected, "{reply:?}");
+    assert_eq!(masked, expected, "{reply:?}");
 }
 
-/// Checks that no file of the world, log or answer contains one of `secrets`.
+/// Checks that neither stored data, nor the log, nor the answers contain one of `secrets`.
 fn assert_absent(world: &World, secrets: &[&str], log: &str, answers: &[Reply]) {
     let keyring = fs::read_to_string(world.keyring()).unwrap();
     for secret in secrets {
@@ -45,7 +49,7 @@ fn assert_absent(world: &World, secrets: &[&str], log: &str, answers: &[Reply]) 
     }
 }
 
-fn turn(reply: &Reply) -> String {
+fn turn_id(reply: &Reply) -> String {
     reply.body()["turn_id"].as_str().unwrap().to_owned()
 }
 
@@ -69,23 +73,23 @@ fn credentials_are_masked_counted_and_reported() {
     });
     let first = caller.post("/s/turns", &start);
     first.wrote(201);
-    is_masked(&first, 6);
-    let again = caller.post("/s/turns", &start);
-    assert_eq!(again.is(200)["replayed"], true);
-    assert_eq!(again.body()["differs"], false);
-    let id = turn(&first);
+    assert_masked(&first, 6);
+    let repeated = caller.post("/s/turns", &start);
+    assert_eq!(repeated.is(200)["replayed"], true);
+    assert_eq!(repeated.body()["differs"], false);
+    let id = turn_id(&first);
     let path = format!("/s/turns/{id}/items");
     let item = json!({ "items": [{ "item_id": "3", "role": "user", "channel": "hitl_response",
         "parts": [{ "type": "text", "text": b }] }] });
     let appended = caller.post(&path, &item);
     appended.wrote(201);
-    is_masked(&appended, 1);
+    assert_masked(&appended, 1);
     caller.post(&path, &item).is(200);
     let other = json!({ "items": [{ "item_id": "4", "role": "assistant", "channel": "tool_result",
         "parts": [{ "type": "text", "text": "clean" }] }] });
     let clean = caller.post(&path, &other);
     clean.wrote(201);
-    is_masked(&clean, 0);
+    assert_masked(&clean, 0);
     let items = caller.get("/s/items").body();
     let text = items.to_string();
     for mask in [
@@ -109,7 +113,7 @@ fn credentials_are_masked_counted_and_reported() {
     }
     let answers = vec![
         first,
-        again,
+        repeated,
         appended,
         caller.get("/s/export"),
         caller.get("/s/items"),
@@ -148,7 +152,7 @@ fn credentials_are_refused_or_recorded_as_configured() {
     let caller = Caller::anonymous(&server);
     let kept = caller.post("/s/turns", &start("b", &format!("my {secret}")));
     kept.wrote(201);
-    is_masked(&kept, 0);
+    assert_masked(&kept, 0);
     assert!(kept.text.contains(&secret));
     let wrong = world
         .command(&["serve"])
@@ -159,8 +163,8 @@ fn credentials_are_refused_or_recorded_as_configured() {
     world.verify();
 }
 
-/// Sends writes to an open turn that contain the canary.
-fn write_all(caller: &Caller, id: &str) -> Vec<Reply> {
+/// Appends items with the canary in every member to an open turn, twice.
+fn append_canaries(caller: &Caller, id: &str) -> Vec<Reply> {
     let echo = format!("it says {CANARY}!");
     let items = json!({ "items": [
         { "item_id": "1", "role": "assistant", "channel": "tool_call", "metadata": { "m": [CANARY] }, "usage": { "u": CANARY },
@@ -173,12 +177,12 @@ fn write_all(caller: &Caller, id: &str) -> Vec<Reply> {
     let path = format!("/s/turns/{id}/items");
     let first = caller.post(&path, &items);
     first.wrote(201);
-    is_masked(&first, 7);
+    assert_masked(&first, 7);
     vec![first, caller.post(&path, &items)]
 }
 
-/// Sends starts that are refused and contain the canary.
-fn refused(caller: &Caller) -> Vec<Reply> {
+/// Sends invalid starts that contain the canary; returns the refusals.
+fn start_invalid_turns(caller: &Caller) -> Vec<Reply> {
     let quoted = json!(CANARY).to_string();
     [
         format!(r#"{{"request_id":"x","question_neutral":"?","runtime_context":{quoted}}}"#),
@@ -210,7 +214,7 @@ fn runtime_context_is_kept_only_in_memory() {
         json!({ "request_id": request, "question_neutral": format!("why {CANARY}?"),
         "metadata": { "seen": CANARY }, "repository": format!("r/{CANARY}"), "runtime_context": context })
     };
-    let mut answers = refused(&caller);
+    let mut answers = start_invalid_turns(&caller);
     for (request, end, body) in [
         (
             "fail",
@@ -230,24 +234,24 @@ fn runtime_context_is_kept_only_in_memory() {
     ] {
         let started = caller.post("/s/turns", &start(request));
         started.wrote(201);
-        is_masked(&started, 3);
-        let id = turn(&started);
+        assert_masked(&started, 3);
+        let id = turn_id(&started);
         let path = format!("/s/turns/{id}/{end}");
         if request == "fail" {
-            answers.extend(write_all(&caller, &id));
-            assert_eq!(answers.last().unwrap().status, 200, "a retry");
+            answers.extend(append_canaries(&caller, &id));
+            assert_eq!(answers.last().unwrap().status, 200, "a repeated append");
         }
         let closed = caller.post(&path, &body);
         closed.wrote(200);
         assert!(closed.header("filrouge-masked").is_some());
         // A repeated request gets the first answer, although the canary was not stored.
-        let again = caller.post(&path, &body);
-        assert_eq!(again.is(200)["replayed"], true);
-        answers.extend([started, closed, again]);
+        let repeated = caller.post(&path, &body);
+        assert_eq!(repeated.is(200)["replayed"], true);
+        answers.extend([started, closed, repeated]);
     }
-    let whole = json!({ "request_id": "whole", "question_neutral": "?", "answer_neutral": CANARY, "runtime_context": context,
+    let complete = json!({ "request_id": "complete", "question_neutral": "?", "answer_neutral": CANARY, "runtime_context": context,
         "items": [{ "role": "assistant", "channel": "thought", "parts": [{ "type": "text", "text": CANARY }] }] });
-    answers.push(caller.post("/s/turns", &whole));
+    answers.push(caller.post("/s/turns", &complete));
     for path in [
         "/s/items?limit=500",
         "/s/turns",
@@ -265,7 +269,7 @@ fn runtime_context_is_kept_only_in_memory() {
     answers.push(caller.send("GET", "/metrics", None));
     assert!(
         answers.iter().any(|a| a.text.contains("fr-FR-visible")),
-        "allowed members are kept"
+        "allowed members of the runtime context are missing"
     );
     let dropped = "credentials_total{shape=\"runtime_context\",";
     assert!(answers.last().unwrap().text.contains(dropped));

@@ -1,4 +1,4 @@
-//! Stopping gracefully, two servers on one store, and a store in memory.
+//! Graceful stops, two servers on one store, a store in memory, and turns that are interrupted.
 
 use std::collections::BTreeSet;
 use std::sync::Mutex;
@@ -35,16 +35,16 @@ fn a_stop_keeps_acknowledged_writes() {
                 });
             }
             let count = || acknowledged.lock().unwrap().len();
-            until("writers write", || count() > 8);
+            until("the writers have begun", || count() > 8);
             std::thread::sleep(Duration::from_millis(100));
             server.ask_to_stop();
         });
-        let log = server.ended();
+        let log = server.wait_for_exit();
         assert!(!log.contains("cut off"), "{log}");
         let acknowledged = acknowledged.into_inner().unwrap();
         let server = world.serve();
         let client = server.client();
-        let there: BTreeSet<(String, String)> = (0..8)
+        let stored: BTreeSet<(String, String)> = (0..8)
             .flat_map(|w| client.all(&format!("/w{w}/turns"), 500))
             .map(|t| {
                 (
@@ -53,8 +53,11 @@ fn a_stop_keeps_acknowledged_writes() {
                 )
             })
             .collect();
-        for one in &acknowledged {
-            assert!(there.contains(one), "{one:?} was acknowledged");
+        for turn in &acknowledged {
+            assert!(
+                stored.contains(turn),
+                "{turn:?} was acknowledged, but is not stored"
+            );
         }
         assert_eq!(client.see("/readyz")["status"], "ready");
         server.stop();
@@ -63,7 +66,7 @@ fn a_stop_keeps_acknowledged_writes() {
 }
 
 #[test]
-fn a_running_request_is_answered() {
+fn a_stopping_server_answers_running_requests() {
     let world = World::new();
     let server = world.serve();
     let host = server.origin().strip_prefix("http://").unwrap();
@@ -76,7 +79,7 @@ fn a_running_request_is_answered() {
     );
     std::io::Write::write_all(&mut stream, head.as_bytes()).unwrap();
     let client = server.client();
-    until("its body is awaited", || {
+    until("the server reads the body", || {
         metric(&client, "filrouge_http_bodies_bytes") > 0.0
     });
     server.ask_to_stop();
@@ -85,11 +88,11 @@ fn a_running_request_is_answered() {
     let mut answer = String::new();
     std::io::Read::read_to_string(&mut stream, &mut answer).unwrap();
     assert!(answer.starts_with("HTTP/1.1 201"), "{answer}");
-    server.ended();
+    server.wait_for_exit();
     world.verify();
 }
 
-/// Appends to this writer's turn of the session until it must stop; returns the number of acknowledged items.
+/// Starts a turn of the shared session, and appends pairs of items to it until `stop`; returns the number of items.
 fn write(client: &Client, name: &str, stop: &AtomicBool) -> u64 {
     let body = json!({ "request_id": name, "question_neutral": "?" });
     let turn = client.post("/shared/turns", &body).wrote(201);
@@ -97,10 +100,10 @@ fn write(client: &Client, name: &str, stop: &AtomicBool) -> u64 {
     let mut n = 0;
     while !stop.load(Ordering::Relaxed) {
         let items = json!({ "items": [text_item(&format!("{name}-{n}"), "assistant", "thought", "t"), text_item(&format!("{name}-{n}b"), "tool", "observation", "o")] });
-        let seqs = client.post(&path, &items).wrote(201);
+        let appended = client.post(&path, &items).wrote(201);
         assert_eq!(
-            seqs["last_seq"].as_u64(),
-            seqs["first_seq"].as_u64().map(|s| s + 1)
+            appended["last_seq"].as_u64(),
+            appended["first_seq"].as_u64().map(|s| s + 1)
         );
         n += 1;
     }
@@ -110,7 +113,8 @@ fn write(client: &Client, name: &str, stop: &AtomicBool) -> u64 {
             &json!({ "answer_neutral": name }),
         )
         .wrote(200);
-    2 * n + 2
+    // The question, the pairs, and the answer.
+    1 + 2 * n + 1
 }
 
 #[test]
@@ -152,7 +156,7 @@ fn two_servers_share_one_store() {
     assert_eq!(pages[0].len() as u64, written);
     assert!(
         pages[0].iter().zip(1_u64..).all(|(i, seq)| i["seq"] == seq),
-        "dense"
+        "the seqs have gaps"
     );
     for server in &servers {
         let client = server.client();
@@ -168,7 +172,7 @@ fn two_servers_share_one_store() {
         assert_eq!(client.all("/shared/turns?status=finalized", 50).len(), 4);
     }
     world.verify();
-    // A retry at the other server is a replay.
+    // A retry on either server is a replay.
     let body = json!({ "request_id": "w0", "question_neutral": "?" });
     for server in &servers {
         assert_eq!(
@@ -209,7 +213,7 @@ fn commands_write_while_a_server_runs() {
 }
 
 #[test]
-fn a_server_does_not_need_a_reader_of_its_stdout() {
+fn a_server_continues_when_its_stdout_is_closed() {
     let world = World::new();
     let log = world.path("log");
     let mut child = world
@@ -254,9 +258,9 @@ fn a_store_in_memory_serves() {
     for part in ["data", "config", "state"] {
         assert!(!world.path(part).exists(), "{part} was written");
     }
-    let again = world.serve_with(&["--store", "memory:"]);
-    again.client().get("/s").fails(404, "session_not_found");
-    again.stop();
+    let restarted = world.serve_with(&["--store", "memory:"]);
+    restarted.client().get("/s").fails(404, "session_not_found");
+    restarted.stop();
 }
 
 #[test]
@@ -267,6 +271,7 @@ fn a_silent_turn_is_interrupted_and_can_be_reopened() {
     let server = world.serve();
     let body = json!({ "request_id": "r", "question_neutral": "?" });
     let turn = server.client().post("/s/turns", &body).wrote(201);
+    // A turn that waits for a human is not silent.
     let waiting = json!({ "request_id": "h", "question_neutral": "?", "items": [text_item("h", "assistant", "hitl_request", "ok?")] });
     server.client().post("/s/turns", &waiting).wrote(201);
     server.stop();
@@ -297,13 +302,13 @@ fn a_silent_turn_is_interrupted_and_can_be_reopened() {
     assert_eq!(
         client.see("/s/turns?request_id=h")["data"][0]["status"],
         "open",
-        "the turn waits for a human"
+        "a turn that waits for a human was interrupted"
     );
     server.stop();
     let server = world.serve();
-    let again = server.client().post("/s/turns", &body).wrote(200);
+    let reopened = server.client().post("/s/turns", &body).wrote(200);
     assert_eq!(
-        (&again["status"], &again["turn_id"]),
+        (&reopened["status"], &reopened["turn_id"]),
         (&json!("open"), &turn["turn_id"])
     );
     server

@@ -1,10 +1,11 @@
-//! The secret of an anonymous session (DESIGN §7).
+//! Session tokens: the secrets that protect anonymous sessions (DESIGN §7).
 
 use serde_json::json;
 
 use crate::caller::{Caller, key};
 use crate::world::World;
 
+/// The environment of a server that gives each anonymous session a secret.
 const REQUIRED: [(&str, &str); 2] = [
     ("FILROUGE_LISTEN", "127.0.0.1:0"),
     ("FILROUGE_REQUIRE_SESSION_TOKEN", "true"),
@@ -16,15 +17,16 @@ fn a_session_gets_a_secret_that_reads_and_links_require() {
     let world = World::new();
     let server = world.serve_where(&REQUIRED, &[]);
     let anonymous = Caller::anonymous(&server);
-    let made = anonymous.post("", &json!({ "session_id": "s" }));
-    made.wrote(201);
-    let secret = made.header(TOKEN).unwrap().to_owned();
+    let created = anonymous.post("", &json!({ "session_id": "s" }));
+    created.wrote(201);
+    let secret = created.header(TOKEN).unwrap().to_owned();
+    // Long enough for 256 bits.
     assert!(secret.len() >= 43, "{secret}");
-    assert!(!made.text.contains(&secret));
+    assert!(!created.text.contains(&secret));
     let owner = anonymous.with(TOKEN, &secret);
-    let again = owner.post("", &json!({ "session_id": "s" }));
-    again.wrote(200);
-    assert_eq!(again.header(TOKEN), None);
+    let repeated = owner.post("", &json!({ "session_id": "s" }));
+    repeated.wrote(200);
+    assert_eq!(repeated.header(TOKEN), None);
     let guess = anonymous.with(TOKEN, &"0".repeat(64));
     for stranger in [&anonymous, &guess, &anonymous.of("ada")] {
         stranger.get("/s").fails(404, "session_not_found");
@@ -53,23 +55,23 @@ fn a_session_gets_a_secret_that_reads_and_links_require() {
 }
 
 #[test]
-fn an_operators_session_gets_one_too() {
+fn an_anonymous_session_of_an_admin_gets_a_secret() {
     let world = World::new();
-    let text = key(&world, &["--role", "admin"]);
+    let admin = key(&world, &["--role", "admin"]);
     let service = key(&world, &["--role", "service"]);
     let server = world.serve_where(&REQUIRED, &[]);
     let (admin, service) = (
-        Caller::bearing(&server, &text),
+        Caller::bearing(&server, &admin),
         Caller::bearing(&server, &service),
     );
     let turn = json!({ "request_id": "r", "question_neutral": "?" });
-    for (session, made) in [
+    for (session, created) in [
         ("s", admin.post("", &json!({ "session_id": "s" }))),
         ("t", admin.post("/t/turns", &turn)),
     ] {
-        made.wrote(201);
+        created.wrote(201);
         let path = format!("/{session}");
-        let secret = made.header(TOKEN).expect("a secret").to_owned();
+        let secret = created.header(TOKEN).expect("a secret").to_owned();
         for stranger in [&service, &service.of("ada")] {
             stranger.get(&path).fails(404, "session_not_found");
             let link = json!({ "identity_id": "ada" }).to_string();
@@ -80,24 +82,23 @@ fn an_operators_session_gets_one_too() {
         service.with(TOKEN, &secret).get(&path).is(200);
         admin.get(&path).is(200);
     }
-    // A secret is returned only if it opens the session: not when an earlier turn exists, and not when the session has
-    // an owner.
-    let again = admin.post("/t/turns", &turn);
-    again.wrote(200);
-    assert_eq!(again.header(TOKEN), None);
-    let hers = service.of("ada").post("", &json!({ "session_id": "u" }));
-    hers.wrote(201);
+    // Only the creation of an anonymous session returns a secret: no replay does, and no write to an owned session.
+    let repeated = admin.post("/t/turns", &turn);
+    repeated.wrote(200);
+    assert_eq!(repeated.header(TOKEN), None);
+    let owned = service.of("ada").post("", &json!({ "session_id": "u" }));
+    owned.wrote(201);
     assert_eq!(admin.post("/u/turns", &turn).header(TOKEN), None);
     server.stop();
     world.verify();
 }
 
 #[test]
-fn a_secret_of_the_caller_makes_a_retry_safe() {
+fn a_caller_that_sends_its_own_secret_can_retry() {
     let world = World::new();
     let server = world.serve_where(&REQUIRED, &[]);
     let anonymous = Caller::anonymous(&server);
-    let own = anonymous.with(TOKEN, "a secret of my own".replace(' ', "-").as_str());
+    let own = anonymous.with(TOKEN, "a-secret-of-my-own");
     let turn = json!({ "request_id": "r", "question_neutral": "?" });
     let first = own.post("/s/turns", &turn);
     first.wrote(201);
@@ -106,18 +107,18 @@ fn a_secret_of_the_caller_makes_a_retry_safe() {
     anonymous.get("/s").fails(404, "session_not_found");
     assert_eq!(own.get("/s").is(200)["turn_count"], 1);
 
-    let made = anonymous.post("/t/turns", &turn);
-    made.wrote(201);
-    let given = made.header(TOKEN).expect("a secret").to_owned();
+    let created = anonymous.post("/t/turns", &turn);
+    created.wrote(201);
+    let secret = created.header(TOKEN).expect("a secret").to_owned();
     anonymous.get("/t").fails(404, "session_not_found");
-    let mine = anonymous.with(TOKEN, &given);
-    assert_eq!(mine.get("/t").is(200)["turn_count"], 1);
+    let holder = anonymous.with(TOKEN, &secret);
+    assert_eq!(holder.get("/t").is(200)["turn_count"], 1);
     let second = json!({ "request_id": "q", "question_neutral": "?" });
-    assert_eq!(mine.post("/t/turns", &second).header(TOKEN), None);
+    assert_eq!(holder.post("/t/turns", &second).header(TOKEN), None);
 
-    let hers = anonymous.of("ada").post("", &json!({ "session_id": "u" }));
-    hers.wrote(201);
-    assert_eq!(hers.header(TOKEN), None, "owned sessions need no secret");
+    let owned = anonymous.of("ada").post("", &json!({ "session_id": "u" }));
+    owned.wrote(201);
+    assert_eq!(owned.header(TOKEN), None, "owned sessions need no secret");
     for wrong in ["short", "with a space in it", &"x".repeat(257)] {
         let refused = anonymous.with(TOKEN, wrong).get("/s");
         let body = refused.fails(422, "invalid");
@@ -128,13 +129,13 @@ fn a_secret_of_the_caller_makes_a_retry_safe() {
 }
 
 #[test]
-fn without_the_option_a_secret_of_the_caller_is_used() {
+fn without_the_setting_only_a_secret_of_the_caller_protects_a_session() {
     let world = World::new();
     let server = world.serve();
     let anonymous = Caller::anonymous(&server);
-    let made = anonymous.post("", &json!({ "session_id": "open" }));
-    made.wrote(201);
-    assert_eq!(made.header(TOKEN), None);
+    let created = anonymous.post("", &json!({ "session_id": "open" }));
+    created.wrote(201);
+    assert_eq!(created.header(TOKEN), None);
     anonymous.get("/open").is(200);
     let own = anonymous.with(TOKEN, "0123456789abcdef");
     own.post("", &json!({ "session_id": "closed" })).wrote(201);

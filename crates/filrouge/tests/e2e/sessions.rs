@@ -1,4 +1,4 @@
-//! Sessions: changed, linked, closed, erased; their events; and the server's report about itself.
+//! Sessions are patched, linked, closed and erased; their events; and the server's report about itself.
 
 use serde_json::{Value, json};
 
@@ -9,10 +9,12 @@ fn etag(reply: &Reply) -> String {
     reply.header("etag").expect("an ETag").to_owned()
 }
 
-fn with_tag(client: &Client, tag: &str, body: &Value) -> Reply {
+/// Patches the session `s` if it has this ETag.
+fn patch_if_match(client: &Client, tag: &str, body: &Value) -> Reply {
     client.send("PATCH", "/s", Some(body), &[("if-match", tag)])
 }
 
+/// Records a complete turn.
 fn turn(client: &Client, session: &str, request: &str) -> Reply {
     let body = json!({"request_id": request, "question_neutral": "q", "answer_neutral": "a"});
     client.post(&format!("/{session}/turns"), &body)
@@ -23,9 +25,9 @@ fn a_patch_changes_only_the_members_that_it_names() {
     let world = World::new();
     let server = world.serve();
     let client = server.client();
-    let made = json!({"session_id": "s", "title": "t", "project_id": "p",
+    let session = json!({"session_id": "s", "title": "t", "project_id": "p",
         "metadata": {"keep": 1.0, "deep": {"a": 1, "b": 2}}});
-    client.post("", &made).wrote(201);
+    client.post("", &session).wrote(201);
     let patch =
         json!({"title": null, "state": "WAIT", "metadata": {"deep": {"a": null}, "new": [1]}});
     let patched = client.patch("/s", &patch).wrote(200);
@@ -44,7 +46,7 @@ fn a_patch_changes_only_the_members_that_it_names() {
         client.patch("/s", &json!({"metadata": null})).wrote(200)["metadata"],
         json!({})
     );
-    for bad in [
+    for invalid in [
         json!({"status": "gone"}),
         json!({"last_seq": 1}),
         json!({"title": 1}),
@@ -54,13 +56,12 @@ fn a_patch_changes_only_the_members_that_it_names() {
         json!({"title": "x".repeat(5000)}),
         json!({"state": "\0"}),
     ] {
-        assert_eq!(client.patch("/s", &bad).status, 422, "{bad}");
+        assert_eq!(client.patch("/s", &invalid).status, 422, "{invalid}");
     }
     client
         .patch("/absent", &json!({}))
         .fails(404, "session_not_found");
     client
-        .of("eve")
         .of("ada")
         .post("", &json!({"session_id": "hers"}))
         .wrote(201);
@@ -86,15 +87,15 @@ fn the_second_of_two_patches_of_one_state_is_refused() {
         tag,
         "items do not change the session's ETag"
     );
-    let first = with_tag(&client, &tag, &json!({"title": "one"}));
+    let first = patch_if_match(&client, &tag, &json!({"title": "one"}));
     first.wrote(200);
     assert_ne!(etag(&first), tag);
-    let second = with_tag(&client, &tag, &json!({"title": "two"}));
+    let second = patch_if_match(&client, &tag, &json!({"title": "two"}));
     assert!(second.fails(412, "precondition_failed")["hint"].is_string());
-    with_tag(&client, "*", &json!({"title": "three"})).wrote(200);
-    with_tag(&client, &format!("W/{tag}"), &json!({"title": "weak"}))
+    patch_if_match(&client, "*", &json!({"title": "three"})).wrote(200);
+    patch_if_match(&client, &format!("W/{tag}"), &json!({"title": "weak"}))
         .fails(412, "precondition_failed");
-    with_tag(&client, "bare", &json!({})).fails(400, "bad_request");
+    patch_if_match(&client, "bare", &json!({})).fails(400, "bad_request");
     assert_eq!(client.see("/s")["title"], "three");
     let clients: Vec<_> = (0..8).map(|_| server.client()).collect();
     let tag = etag(&client.get("/s"));
@@ -104,7 +105,9 @@ fn the_second_of_two_patches_of_one_state_is_refused() {
             .enumerate()
             .map(|(n, c)| {
                 let tag = &tag;
-                scope.spawn(move || with_tag(c, tag, &json!({"title": format!("by {n}")})).status)
+                scope.spawn(move || {
+                    patch_if_match(c, tag, &json!({"title": format!("by {n}")})).status
+                })
             })
             .collect();
         let statuses = tries.into_iter().map(|t| t.join().unwrap());
@@ -157,7 +160,7 @@ fn a_closed_session_starts_no_turns() {
 }
 
 #[test]
-fn a_session_gets_its_owner_by_one_login_only() {
+fn only_the_first_login_becomes_the_owner() {
     let world = World::new();
     let server = world.serve();
     let (anonymous, ada, bob) = (
@@ -176,7 +179,7 @@ fn a_session_gets_its_owner_by_one_login_only() {
     ada.put("/s/link", &json!({"identity_id": "ada"}))
         .wrote(200);
     let refused = bob.put("/s/link", &json!({"identity_id": "bob"}));
-    assert!(!refused.text.contains("ada"), "the owner is not revealed");
+    assert!(!refused.text.contains("ada"), "the error reveals the owner");
     refused.fails(409, "session_linked");
     for stranger in [&anonymous, &bob] {
         stranger.get("/s").fails(404, "session_not_found");
@@ -290,14 +293,14 @@ fn events_are_recorded_once_for_each_key() {
         .map(|e| e["key"].as_str().unwrap().to_owned())
         .collect();
     assert_eq!(keys, (1..=30).map(|n| format!("k{n}")).collect::<Vec<_>>());
-    for bad in [
+    for invalid in [
         json!({"kind": "x"}),
         json!({"key": "", "kind": "x"}),
         json!({"key": "x", "kind": ""}),
         json!({"key": "x", "kind": "x", "at": "yesterday"}),
         json!({"key": "x", "kind": "x", "detail": []}),
     ] {
-        assert_eq!(client.post("/s/events", &bad).status, 422, "{bad}");
+        assert_eq!(client.post("/s/events", &invalid).status, 422, "{invalid}");
     }
     world.verify();
 }
@@ -337,8 +340,8 @@ fn callers_cannot_forge_filrouges_own_items() {
             {"type": "text", "text": "x"}, {"type": kind, "seqs": [[1, 2]], "by": "operator", "reason": "why"}]});
         let refused = client.post(&path, &json!({ "items": [item.clone()] }));
         assert!(refused.fails(422, "invalid")["hint"].is_string());
-        let whole = json!({"request_id": kind, "question_neutral": "q", "items": [item], "answer_neutral": "a"});
-        client.post("/s/turns", &whole).fails(422, "invalid");
+        let turn = json!({"request_id": kind, "question_neutral": "q", "items": [item], "answer_neutral": "a"});
+        client.post("/s/turns", &turn).fails(422, "invalid");
     }
     assert_eq!(client.see("/s")["last_seq"], 1);
     client

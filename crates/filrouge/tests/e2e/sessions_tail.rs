@@ -1,4 +1,4 @@
-//! `filrouge sessions tail`: items as they are committed, also by a server on the same file.
+//! `filrouge sessions tail` prints items as they are committed, also by a server on the same store.
 
 use std::io::{BufRead, BufReader, Read};
 use std::process::{Child, Command, Stdio};
@@ -10,9 +10,10 @@ use serde_json::{Value, json};
 use crate::http::{Client, text_item};
 use crate::world::World;
 
-/// The longest time that a line may take on any machine.
+/// The maximum time until a line appears, also on slow machines.
 const LIMIT: Duration = Duration::from_secs(30);
 
+/// A running `filrouge sessions tail`; killed when dropped.
 struct Tail {
     child: Child,
     lines: Receiver<String>,
@@ -38,18 +39,20 @@ impl Tail {
         Self { child, lines }
     }
 
+    /// The next line.
     #[track_caller]
     fn next(&self) -> String {
-        self.lines.recv_timeout(LIMIT).expect("a line")
+        self.lines.recv_timeout(LIMIT).expect("no line appeared")
     }
 
+    /// The next `n` lines, which must be JSON.
     fn items(&self, n: usize) -> Vec<Value> {
         (0..n)
             .map(|_| serde_json::from_str(&self.next()).unwrap())
             .collect()
     }
 
-    /// Sends Ctrl-C; returns the exit code and the text on stderr.
+    /// Sends SIGINT, as Ctrl-C does; returns the exit code and stderr.
     fn interrupt(self) -> (Option<i32>, String) {
         let kill = format!("kill -INT {}", self.child.id());
         assert!(
@@ -60,20 +63,21 @@ impl Tail {
                 .unwrap()
                 .success()
         );
-        self.ended()
+        self.wait_for_exit()
     }
 
-    fn ended(mut self) -> (Option<i32>, String) {
+    /// Waits until the command has ended; returns the exit code and stderr. No unread line may be left.
+    fn wait_for_exit(mut self) -> (Option<i32>, String) {
         let status = self.child.wait().unwrap();
-        let mut said = String::new();
+        let mut stderr = String::new();
         self.child
             .stderr
             .take()
             .unwrap()
-            .read_to_string(&mut said)
+            .read_to_string(&mut stderr)
             .unwrap();
-        assert_eq!(self.lines.recv_timeout(LIMIT).ok(), None, "no line is left");
-        (status.code(), said)
+        assert_eq!(self.lines.recv_timeout(LIMIT).ok(), None, "an unread line");
+        (status.code(), stderr)
     }
 }
 
@@ -84,6 +88,7 @@ impl Drop for Tail {
     }
 }
 
+/// Starts a turn of the session `s`; returns its path.
 fn start(client: &Client, request: &str) -> String {
     let body = json!({ "request_id": request, "question_neutral": "?" });
     let turn = client.post("/s/turns", &body).wrote(201);
@@ -91,7 +96,7 @@ fn start(client: &Client, request: &str) -> String {
 }
 
 #[test]
-fn items_of_a_server_are_shown_at_once_and_once() {
+fn items_of_a_server_are_shown_immediately_and_once() {
     let world = World::new();
     let server = world.serve();
     let client = server.client();
@@ -109,22 +114,19 @@ fn items_of_a_server_are_shown_at_once_and_once() {
     }
     server.stop();
     let server = world.serve();
-    client_of(&server, &turn);
-    seen.extend(tail.items(85));
-    let all = server.client().all("/s/items", 500);
-    assert_eq!(seen, all, "no gaps, no repetitions, the same members");
-    let (code, said) = tail.interrupt();
-    assert_eq!(code, Some(0), "{said}");
-    server.stop();
-    world.verify();
-}
-
-fn client_of(server: &crate::world::Server, turn: &str) {
     let end = json!({ "answer_neutral": "!" });
     server
         .client()
         .post(&format!("{turn}/finalize"), &end)
         .wrote(200);
+    // 40 pairs, 4 questions, and the answer.
+    seen.extend(tail.items(85));
+    let all = server.client().all("/s/items", 500);
+    assert_eq!(seen, all, "the lines differ from the list");
+    let (code, stderr) = tail.interrupt();
+    assert_eq!(code, Some(0), "{stderr}");
+    server.stop();
+    world.verify();
 }
 
 #[test]
@@ -134,7 +136,7 @@ fn without_a_position_the_tail_starts_with_new_items() {
     let client = server.client();
     start(&client, "before");
     let tail = Tail::start(&world, &["s"]);
-    // The start of following cannot be observed, so items are written until the first line appears.
+    // The test cannot observe when the command begins to read, so it writes until the first line appears.
     let mut n = 0;
     let first = loop {
         start(&client, &format!("r{n}"));
@@ -142,17 +144,17 @@ fn without_a_position_the_tail_starts_with_new_items() {
         if let Ok(line) = tail.lines.recv_timeout(Duration::from_millis(100)) {
             break line;
         }
-        assert!(n < 300, "no line");
+        assert!(n < 300, "no line appeared");
     };
-    let words: Vec<&str> = first.split_whitespace().collect();
-    assert_eq!(words[1..], ["user", "question", "?"], "{first}");
-    let seq: usize = words[0].parse().unwrap();
-    assert!(seq > 1, "earlier items are not shown: {first}");
+    let columns: Vec<&str> = first.split_whitespace().collect();
+    assert_eq!(columns[1..], ["user", "question", "?"], "{first}");
+    let seq: usize = columns[0].parse().unwrap();
+    assert!(seq > 1, "an earlier item was shown: {first}");
     for later in seq + 1..=n + 1 {
         assert!(tail.next().trim_start().starts_with(&later.to_string()));
     }
-    let (code, said) = tail.interrupt();
-    assert_eq!(code, Some(0), "{said}");
+    let (code, stderr) = tail.interrupt();
+    assert_eq!(code, Some(0), "{stderr}");
     server.stop();
 }
 
@@ -164,10 +166,10 @@ fn the_tail_ends_when_the_session_is_erased() {
     let tail = Tail::start(&world, &["s", "--after", "0"]);
     tail.next();
     server.client().delete("/s").is(200);
-    let (code, said) = tail.ended();
+    let (code, stderr) = tail.wait_for_exit();
     assert!(
-        code == Some(1) && said.contains("session_erased"),
-        "{code:?} {said}"
+        code == Some(1) && stderr.contains("session_erased"),
+        "{code:?} {stderr}"
     );
     for (arguments, code) in [(["none"], 1), ([""], 2)] {
         let done = world.run(&[&["sessions", "tail"][..], &arguments].concat());

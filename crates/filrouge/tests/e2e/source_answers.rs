@@ -42,7 +42,7 @@ fn lineage_is_a_tree_and_lists_forks_separately() {
 }
 
 #[test]
-fn statistics_of_a_session_and_of_everything_are_shown() {
+fn statistics_of_one_session_and_of_all_are_shown() {
     let world = home();
     let own = json(&world, &["stats", PLAN, "--source", "opencode"]);
     let text = ok(&world, &["stats", PLAN, "--source", "opencode"]);
@@ -50,13 +50,13 @@ fn statistics_of_a_session_and_of_everything_are_shown() {
         .lines()
         .find(|l| l.trim_start().starts_with("messages"))
         .unwrap();
-    let reported: Vec<_> = row.split_whitespace().skip(1).collect();
+    let counts: Vec<_> = row.split_whitespace().skip(1).collect();
     for (column, sums) in ["own", "withDescendants", "withoutCopied"]
         .iter()
         .enumerate()
     {
         assert_eq!(
-            reported[column],
+            counts[column],
             own[sums]["messageCount"].to_string(),
             "{text}"
         );
@@ -102,12 +102,12 @@ fn statistics_of_a_session_and_of_everything_are_shown() {
 }
 
 #[test]
-fn the_ledger_is_a_source_among_others() {
+fn the_ledger_is_a_source_like_others() {
     let world = home();
     ok(&world, &["import", "opencode"]);
-    let plain = ok(&world, &["sessions", "list", "--json"]);
+    let default_source = ok(&world, &["sessions", "list", "--json"]);
     assert_eq!(
-        plain,
+        default_source,
         ok(
             &world,
             &["sessions", "list", "--json", "--source", "ledger"]
@@ -120,8 +120,8 @@ fn the_ledger_is_a_source_among_others() {
         ],
     );
     assert_eq!(both["total"], 16);
-    // The same query has the same answer on every path.
-    let of = |source: &[&str]| {
+    // The ledger and the program's own files give the same answer.
+    let texts_of = |source: &[&str]| {
         let call = [&["sessions", "show", PLAN, "--json"], source].concat();
         let mut answer: Value = serde_json::from_str(&ok(&world, &call)).unwrap();
         let messages = answer["messages"].as_array_mut().unwrap();
@@ -133,7 +133,7 @@ fn the_ledger_is_a_source_among_others() {
     };
     copy_tree(&fixture("codex"), &world.path("other"));
     let other = format!("codex:{}", world.path("other").display());
-    let reported = of(&["--source", "ledger", "--source", &other]);
-    assert!(reported.len() > 5);
-    assert_eq!(reported, of(&["--source", "opencode"]));
+    let texts = texts_of(&["--source", "ledger", "--source", &other]);
+    assert!(texts.len() > 5, "{texts:?}");
+    assert_eq!(texts, texts_of(&["--source", "opencode"]));
 }

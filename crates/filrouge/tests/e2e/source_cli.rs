@@ -9,11 +9,12 @@ use serde_json::{Value, json};
 
 use crate::world::{Done, World, copy_tree, finish, fixture};
 
-/// A key in the output of a tool in the genuine history; a sample of public documentation.
+/// The sample key of Amazon's documentation, in the output of a tool of the genuine history.
 const SECRET: &str = "AKIAIOSFODNN7EXAMPLE";
+/// The session of OpenCode that plans a rate limiter.
 pub(crate) const PLAN: &str = "ses_44e90f601ffeHj8PvwdQsVnTrd";
 
-/// A home in which agents have worked: a copy of the fixture in the default place of each program.
+/// A home with the history of each program in its default folder.
 pub(crate) fn home() -> World {
     let world = World::new();
     copy_tree(&fixture("opencode-json"), &world.path("data/opencode"));
@@ -22,7 +23,7 @@ pub(crate) fn home() -> World {
     world
 }
 
-/// A command without the programs' own variables, which could name other places.
+/// A command without the programs' own variables, which could name other folders.
 fn command(world: &World, arguments: &[&str]) -> Command {
     let mut command = world.command(arguments);
     for name in ["CLAUDE_CONFIG_DIR", "CODEX_HOME", "OPENCODE_DB"] {
@@ -41,11 +42,13 @@ pub(crate) fn ok(world: &World, arguments: &[&str]) -> String {
     done.stdout
 }
 
+/// Runs a command, which must succeed; returns the JSON document that it prints.
 pub(crate) fn json(world: &World, arguments: &[&str]) -> Value {
     let text = ok(world, &[arguments, &["--json"]].concat());
     serde_json::from_str(&text).unwrap_or_else(|e| panic!("{arguments:?}: {e}\n{text}"))
 }
 
+/// The ids of the answer's sessions.
 fn ids(answer: &Value) -> Vec<String> {
     let sessions = answer["sessions"].as_array().unwrap().iter();
     sessions
@@ -54,7 +57,7 @@ fn ids(answer: &Value) -> Vec<String> {
 }
 
 #[test]
-fn each_program_has_a_default_place_that_can_be_overridden() {
+fn each_program_has_a_default_folder_that_can_be_overridden() {
     let world = home();
     for (source, count) in [("opencode", 14), ("claude-code", 4), ("codex", 2)] {
         let all = json(&world, &["sessions", "list", "--source", source]);
@@ -76,37 +79,36 @@ fn each_program_has_a_default_place_that_can_be_overridden() {
     );
     assert_eq!(two["total"], 4);
     // The programs' own variables are honored.
-    let moved = |name: &str, value: &Path, source: &str| {
+    let list_with = |name: &str, value: &Path, source: &str| {
         let mut command = command(&world, &["sessions", "list", "--json", "--source", source]);
         command.env(name, value);
         finish(command, name)
     };
-    copy_tree(&fixture("codex"), &world.path("elsewhere"));
+    copy_tree(&fixture("codex"), &world.path("other-codex"));
     copy_tree(&fixture("opencode-sqlite-first"), &world.path("db"));
     fs::rename(
         world.path("db/opencode.db"),
         world.path("db/opencode-mine.db"),
     )
     .unwrap();
-    let codex = moved("CODEX_HOME", &world.path("elsewhere"), "codex");
+    let codex = list_with("CODEX_HOME", &world.path("other-codex"), "codex");
     assert!(codex.stdout.contains("\"total\": 2"), "{codex:?}");
-    let nowhere = moved("CLAUDE_CONFIG_DIR", &world.path("nowhere"), "claude-code");
-    assert_eq!(nowhere.code, Some(2), "{nowhere:?}");
-    assert!(nowhere.stderr.contains("~/.claude"), "{nowhere:?}");
-    let database = moved(
+    let missing = list_with("CLAUDE_CONFIG_DIR", &world.path("missing"), "claude-code");
+    assert_eq!(missing.code, Some(2), "{missing:?}");
+    assert!(missing.stderr.contains("~/.claude"), "{missing:?}");
+    let database = list_with(
         "OPENCODE_DB",
         &world.path("db/opencode-mine.db"),
         "opencode",
     );
     assert!(
         database.stdout.contains("\"total\": 36"),
-        "22 and 14: {}",
-        database.stderr
+        "22 sessions of the database and 14 of the files: {database:?}"
     );
 }
 
 #[test]
-fn lists_are_filtered_and_continue() {
+fn lists_are_filtered_and_paged() {
     let world = home();
     let source = ["--source", "opencode"];
     let list = |more: &[&str]| {
@@ -119,7 +121,7 @@ fn lists_are_filtered_and_continue() {
     assert_eq!(list(&["--project", "carnet"]).len(), 3);
     assert_eq!(list(&["--agent", "roadmap"]), [PLAN]);
     assert!(list(&["--agent", "nobody"]).is_empty());
-    let (whole, mut paged, mut cursor) = (list(&[]), Vec::new(), None::<String>);
+    let (all, mut paged, mut cursor) = (list(&[]), Vec::new(), None::<String>);
     loop {
         let mut more = vec!["sessions", "list", "--limit", "5"];
         if let Some(cursor) = &cursor {
@@ -132,11 +134,11 @@ fn lists_are_filtered_and_continue() {
             break;
         }
     }
-    assert_eq!((paged.len(), paged), (14, whole));
+    assert_eq!((paged.len(), paged), (14, all));
 }
 
 #[test]
-fn wrong_names_and_options_are_wrong_usage() {
+fn wrong_names_and_options_are_usage_errors() {
     let world = home();
     for wrong in [
         &["sessions", "list", "--source", "cursor"][..],
@@ -169,10 +171,10 @@ fn wrong_names_and_options_are_wrong_usage() {
         );
         assert!(!done.stderr.is_empty(), "{wrong:?}");
     }
-    let named = run(&world, &["stats"]).stderr;
+    let incomplete = run(&world, &["stats"]).stderr;
     assert!(
-        named.contains("--kpi") && named.contains("--source"),
-        "{named}"
+        incomplete.contains("--kpi") && incomplete.contains("--source"),
+        "{incomplete}"
     );
     let unknown = run(&world, &["sessions", "list", "--source", "cursor"]).stderr;
     assert!(
@@ -198,22 +200,22 @@ fn wrong_names_and_options_are_wrong_usage() {
 }
 
 #[test]
-fn a_search_without_a_source_searches_everywhere_and_reports_it() {
+fn a_search_without_a_source_searches_all_sources_and_names_them() {
     let world = home();
     let done = run(&world, &["search", "rate", "limiter"]);
     assert_eq!(done.code, Some(0), "{done:?}");
-    for place in ["opencode (", "claude-code (", "codex ("] {
-        assert!(done.stderr.contains(place), "{done:?}");
+    for source in ["opencode (", "claude-code (", "codex ("] {
+        assert!(done.stderr.contains(source), "{done:?}");
     }
     assert!(
         !done.stderr.contains("ledger"),
-        "no ledger exists, so none is named: {done:?}"
+        "the output names a ledger, but none exists: {done:?}"
     );
     assert!(
         done.stdout.contains(PLAN) && done.stdout.contains("«limiter»"),
         "{done:?}"
     );
-    // The ledger is included as soon as it exists.
+    // An existing ledger is searched too.
     ok(&world, &["import", "codex"]);
     let with_ledger = run(&world, &["search", "limiter"]).stderr;
     assert!(with_ledger.contains("ledger ("), "{with_ledger}");
@@ -259,12 +261,12 @@ fn searches_are_filtered() {
     assert!(by_user > 0 && by_user < all);
     assert_eq!(total(&["limiter", "--project", "carnet"]), 0);
     assert_eq!(total(&["limiter", "--until", "2020-01-01T00:00:00Z"]), 0);
-    // A moment can be a date, milliseconds or a duration. Titles have no time.
-    let said = total(&["limiter", "--since", "2020-01-01T00:00:00Z"]);
-    assert!(said > 0 && said < all, "{said}");
+    // A time is a date, a number of milliseconds or a duration. Titles have no time, so they are not found.
+    let timed = total(&["limiter", "--since", "2020-01-01T00:00:00Z"]);
+    assert!(timed > 0 && timed < all, "{timed}");
     for before in ["2020-01-01", "1577836800000", "1000w"] {
         assert_eq!(total(&["limiter", "--until", before]), 0, "{before}");
-        assert_eq!(total(&["limiter", "--since", before]), said, "{before}");
+        assert_eq!(total(&["limiter", "--since", before]), timed, "{before}");
     }
     assert!(
         total(&["--tool", "bash"]) > 0,
@@ -272,14 +274,14 @@ fn searches_are_filtered() {
     );
     let one = found(&["--session", PLAN, "limiter"]);
     assert_eq!(ids(&one), [PLAN]);
-    // One page at a time.
-    let (first, whole) = (
+    // Pages of one session.
+    let (first, all) = (
         found(&["--tool", "bash", "--limit", "1"]),
         found(&["--tool", "bash"]),
     );
     let cursor = first["nextCursor"].as_str().unwrap();
     let second = found(&["--tool", "bash", "--limit", "1", "--cursor", cursor]);
-    assert_eq!([ids(&first), ids(&second)].concat(), ids(&whole)[..2]);
+    assert_eq!([ids(&first), ids(&second)].concat(), ids(&all)[..2]);
 }
 
 #[test]
@@ -306,28 +308,29 @@ fn credentials_are_masked_by_default() {
     ] {
         let call = [call, &["--source", "opencode"]].concat();
         assert!(!ok(&world, &call).contains(SECRET), "{call:?}");
-        let open = [&call[..], &["--unmasked"]].concat();
-        let open = ok(&world, &open).replace(['«', '»'], "");
-        assert!(open.contains(SECRET), "{call:?}: {open}");
+        let unmasked = [&call[..], &["--unmasked"]].concat();
+        // Without the marks of a search's hits.
+        let unmasked = ok(&world, &unmasked).replace(['«', '»'], "");
+        assert!(unmasked.contains(SECRET), "{call:?}: {unmasked}");
     }
 }
 
-/// Creates a session with more text than a pipe buffers; returns its id.
-fn large(world: &World) -> String {
+/// Adds a message part to [`PLAN`] whose text is longer than a pipe's buffer; returns the text without its end.
+fn add_long_text(world: &World) -> String {
     let folder = world.path("data/opencode/storage/part/msg_bb16f0a3a001rdZxChPy3cyFHV");
-    let words = "the fil rouge goes on and on; ".repeat(20_000);
+    let text = "the fil rouge goes on and on; ".repeat(20_000);
     let part = json!({
         "id": "prt_zzz", "messageID": "msg_bb16f0a3a001rdZxChPy3cyFHV", "sessionID": PLAN,
-        "type": "text", "text": format!("{words}\nthe very end of it"),
+        "type": "text", "text": format!("{text}\nthe very end of it"),
     });
     fs::write(folder.join("prt_zzz.json"), part.to_string()).unwrap();
-    words
+    text
 }
 
 #[test]
-fn a_pipe_gets_the_complete_output_or_is_closed_quietly() {
+fn a_pipe_gets_the_complete_output_and_may_be_closed_early() {
     let world = home();
-    let words = large(&world);
+    let long_text = add_long_text(&world);
     for call in [
         &["sessions", "show", PLAN][..],
         &["sessions", "show", PLAN, "--json"],
@@ -337,41 +340,41 @@ fn a_pipe_gets_the_complete_output_or_is_closed_quietly() {
     ] {
         let call = [call, &["--source", "opencode"]].concat();
         let text = ok(&world, &call);
-        let whole = text.matches("the fil rouge goes on and on;").count();
+        let repetitions = text.matches("the fil rouge goes on and on;").count();
         assert_eq!(
-            whole,
+            repetitions,
             20_000,
-            "{call:?}: {} of {} bytes",
+            "{call:?}: {} bytes of output, {} bytes of text",
             text.len(),
-            words.len()
+            long_text.len()
         );
         assert!(text.contains("the very end of it"), "{call:?}");
         assert!(
             text.contains("Plan 07 is ready"),
-            "the text after it is shown too: {call:?}"
+            "the text after the long one is missing: {call:?}"
         );
-        // A reader that reads only a little, as `head` does.
+        // The reader closes the pipe after 100 bytes, as `head` does.
         let mut child = command(&world, &call)
             .stdout(Stdio::piped())
             .stderr(Stdio::piped())
             .spawn()
             .unwrap();
-        let mut few = [0; 100];
+        let mut beginning = [0; 100];
         let mut out = child.stdout.take().unwrap();
-        out.read_exact(&mut few).unwrap();
+        out.read_exact(&mut beginning).unwrap();
         drop(out);
         let output = child.wait_with_output().unwrap();
-        let reported = String::from_utf8_lossy(&output.stderr);
-        assert_eq!(output.status.code(), Some(0), "{call:?}: {reported}");
+        let stderr = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(0), "{call:?}: {stderr}");
         assert!(
-            !reported.contains("panicked") && !reported.contains("error"),
-            "{reported}"
+            !stderr.contains("panicked") && !stderr.contains("error"),
+            "{stderr}"
         );
     }
 }
 
 #[test]
-fn a_budget_cuts_the_answer_and_shows_how_to_continue() {
+fn max_chars_cuts_the_output_and_shows_how_to_continue() {
     let world = home();
     let show = [
         "sessions",

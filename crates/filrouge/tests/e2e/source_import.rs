@@ -1,4 +1,4 @@
-//! Imports of the histories of every program, with all generations of storage together.
+//! Imports of the histories of every program, also from several generations of its storage at once.
 
 use std::fs;
 use std::process::Stdio;
@@ -8,24 +8,26 @@ use serde_json::Value;
 use crate::import::{import, journal};
 use crate::world::{World, copy_tree, finish, fixture};
 
-fn from(world: &World, source: &str, path: &std::path::Path) -> Value {
+/// Imports a program's history; returns the summary.
+fn import_from(world: &World, source: &str, path: &std::path::Path) -> Value {
     world.json(&["import", source, path.to_str().unwrap()])
 }
 
+/// A count of the summary.
 fn count(summary: &Value, name: &str) -> u64 {
     summary[name]
         .as_u64()
         .unwrap_or_else(|| panic!("{name}: {summary}"))
 }
 
-/// How often this reason for a skip occurs.
-fn reasons(summary: &Value, reason: &str) -> usize {
+/// The number of skips with this reason.
+fn count_skips(summary: &Value, reason: &str) -> usize {
     let skipped = summary["skipped"].as_array().unwrap().iter();
-    skipped.filter(|one| one["reason"] == reason).count()
+    skipped.filter(|skip| skip["reason"] == reason).count()
 }
 
 #[test]
-fn each_program_is_imported_and_the_import_repeated() {
+fn each_program_is_imported_and_a_repeated_import_adds_nothing() {
     for (source, fixture_name, sessions) in [
         ("claude-code", "claude-code", 4),
         ("codex", "codex", 2),
@@ -35,7 +37,7 @@ fn each_program_is_imported_and_the_import_repeated() {
         let world = World::new();
         let folder = world.path("history");
         copy_tree(&fixture(fixture_name), &folder);
-        let first = from(&world, source, &folder);
+        let first = import_from(&world, source, &folder);
         assert_eq!(
             count(&first, "sessions_added"),
             sessions,
@@ -47,7 +49,7 @@ fn each_program_is_imported_and_the_import_repeated() {
         );
         assert_eq!(first["refused"].as_array().unwrap().len(), 0, "{first}");
         let before = journal(&world);
-        let second = from(&world, source, &folder);
+        let second = import_from(&world, source, &folder);
         assert_eq!(
             (
                 count(&second, "sessions_added"),
@@ -75,19 +77,19 @@ fn each_session_is_imported_once_from_all_generations() {
     let database = fixture("opencode-sqlite-migrated/opencode.db");
     fs::copy(database, folder.join("opencode.db")).unwrap();
     let summary = import(&world, &folder);
-    // The database has the 14 sessions of the old storage and more; the older storage has two that no other has.
-    let shadowed = reasons(&summary, "shadowed");
+    // The database has all 14 sessions of the older files, and more. The legacy files have two sessions of their own.
+    let shadowed = count_skips(&summary, "shadowed");
     let sessions = count(&summary, "sessions_added");
     assert_eq!((sessions, shadowed), (24, 14), "{summary}");
     let journal = journal(&world);
     let ids: std::collections::BTreeSet<_> = journal
         .iter()
-        .map(|one| one["session"]["session_id"].as_str().unwrap())
+        .map(|export| export["session"]["session_id"].as_str().unwrap())
         .collect();
     assert_eq!(ids.len(), journal.len());
     let child = journal
         .iter()
-        .find(|one| !one["session"]["parent_session_id"].is_null());
+        .find(|export| !export["session"]["parent_session_id"].is_null());
     let parent = child.unwrap()["session"]["parent_session_id"]
         .as_str()
         .unwrap();
@@ -96,7 +98,7 @@ fn each_session_is_imported_once_from_all_generations() {
 }
 
 #[test]
-fn without_a_path_the_programs_default_place_is_imported() {
+fn without_a_path_the_programs_default_folder_is_imported() {
     let world = World::new();
     let run = |arguments: &[&str]| {
         let mut command = world.command(arguments);
@@ -110,7 +112,7 @@ fn without_a_path_the_programs_default_place_is_imported() {
         assert_eq!(done.code, Some(2), "{done:?}");
         assert!(done.stderr.contains("hint: give "), "{done:?}");
     }
-    assert!(world.is_empty(), "a missing history creates no store");
+    assert!(world.is_empty(), "a missing history created a store");
     copy_tree(&fixture("opencode-json"), &world.path("data/opencode"));
     copy_tree(&fixture("codex"), &world.path(".codex"));
     for source in ["opencode", "codex"] {
@@ -142,21 +144,21 @@ fn a_killed_import_is_completed_by_the_next() {
     child.wait().unwrap();
     let rest = import(&world, &folder);
     assert_eq!(count(&rest, "turns_replaced"), 0, "{rest}");
-    let whole = World::new();
-    let all = import(&whole, &folder);
+    let uninterrupted = World::new();
+    let all = import(&uninterrupted, &folder);
     assert_eq!(
         count(&rest, "turns_added") + count(&rest, "turns_known"),
         count(&all, "turns_added")
     );
     let contents = |world: &World| {
-        let sessions = journal(world).into_iter().map(|one| {
-            let items = one["items"].as_array().unwrap().iter();
+        let sessions = journal(world).into_iter().map(|export| {
+            let items = export["items"].as_array().unwrap().iter();
             let items: Vec<_> = items
                 .map(|item| [item["item_id"].clone(), item["parts"].clone()])
                 .collect();
-            (one["session"]["session_id"].clone(), items)
+            (export["session"]["session_id"].clone(), items)
         });
         sessions.collect::<Vec<_>>()
     };
-    assert_eq!(contents(&world), contents(&whole));
+    assert_eq!(contents(&world), contents(&uninterrupted));
 }

@@ -1,7 +1,7 @@
-//! Live calls continue while PostgreSQL is down, and afterwards the ledger contains all of it (DESIGN §6, "Ledger
-//! down").
+//! Live calls continue while PostgreSQL is down, and afterwards the ledger contains all their writes (DESIGN §6,
+//! "Ledger down").
 
-use filrouge_testbed::{Cut, Options, Server as Database};
+use filrouge_testbed::{Cut, Options, Server as PostgresServer};
 use serde_json::{Value, json};
 
 use crate::http::{Client, text_item};
@@ -9,11 +9,12 @@ use crate::leases::serve_with;
 use crate::limits::{metric, until};
 use crate::world::World;
 
-/// The expected answers to a webhook's requests.
+/// The expected answers to the requests of [`run_webhook`].
 #[derive(Clone, Copy)]
 struct Answers {
     /// The status of each write.
     status: u16,
+    /// The source that a resume names.
     source: &'static str,
 }
 
@@ -26,9 +27,9 @@ const SPOOLED: Answers = Answers {
     source: "spool",
 };
 
-/// Runs a webhook of the call `s`: resume, question, an observation, an event, a checkpoint, and the answer,
-/// which releases the session.
-fn webhook(client: &Client, n: usize, answers: Answers) -> Value {
+/// Sends the requests of a telephony webhook number `n` in the call `s`: resume, question, observation, event,
+/// checkpoint, and the answer, which releases the session.
+fn run_webhook(client: &Client, n: usize, answers: Answers) -> Value {
     let durability = match answers.status {
         202 => "spooled",
         _ => "buffered",
@@ -40,14 +41,14 @@ fn webhook(client: &Client, n: usize, answers: Answers) -> Value {
     let resumed = reply.body();
     assert_eq!(resumed["source"], answers.source, "{resumed}");
     let fence = &resumed["fence"];
-    let start = json!({"request_id": format!("r{n}"), "question_neutral": format!("ask {n}"), "fence": fence});
+    let start = json!({"request_id": format!("r{n}"), "question_neutral": format!("question {n}"), "fence": fence});
     let turn = client.post("/s/turns", &start).wrote(answers.status);
     let path = format!("/s/turns/{}", turn["turn_id"].as_str().unwrap());
     let item = text_item(
         &format!("i{n}"),
         "assistant",
         "observation",
-        &format!("saw {n}"),
+        &format!("observation {n}"),
     );
     let append = json!({"items": [item], "fence": fence});
     let appended = client
@@ -67,13 +68,15 @@ fn webhook(client: &Client, n: usize, answers: Answers) -> Value {
         assert!(appended["first_seq"].is_null() && appended["last_seq"].is_null());
         assert!(put["seq"].is_null(), "{put}");
     }
-    let ended = match answers.status {
+    let end_status = match answers.status {
         202 => 202,
         _ => 200,
     };
-    let end = json!({"answer_neutral": format!("said {n}"), "fence": fence, "release": true});
-    let turn = client.post(&format!("{path}/finalize"), &end).wrote(ended);
-    assert_eq!(turn["answer_neutral"], format!("said {n}"));
+    let end = json!({"answer_neutral": format!("answer {n}"), "fence": fence, "release": true});
+    let turn = client
+        .post(&format!("{path}/finalize"), &end)
+        .wrote(end_status);
+    assert_eq!(turn["answer_neutral"], format!("answer {n}"));
     resumed
 }
 
@@ -87,28 +90,30 @@ fn texts(client: &Client) -> Vec<String> {
     items.iter().map(text).collect()
 }
 
-fn reported(webhooks: impl IntoIterator<Item = usize>) -> Vec<String> {
-    let words = ["ask", "saw", "said"];
+/// The texts that these webhooks record, in order.
+fn texts_of(webhooks: impl IntoIterator<Item = usize>) -> Vec<String> {
+    let kinds = ["question", "observation", "answer"];
     let all = webhooks.into_iter();
-    all.flat_map(|n| words.map(|word| format!("{word} {n}")))
+    all.flat_map(|n| kinds.map(|kind| format!("{kind} {n}")))
         .collect()
 }
 
-fn entries(client: &Client) -> u64 {
+/// The number of writes in the spool.
+fn spool_entries(client: &Client) -> u64 {
     let ready = client.get("/readyz").body();
     ready["spool"]["entries"].as_u64().unwrap()
 }
 
 #[test]
 fn a_call_continues_while_the_database_is_down() {
-    let database = Database::start(Options::default());
-    let world = World::at(&database.url(&database.database()), "buffered");
+    let postgres = PostgresServer::start(Options::default());
+    let world = World::at(&postgres.url(&postgres.database()), "buffered");
     let server = serve_with(&world, &[("FILROUGE_SPOOL_AFTER_MS", "300")]);
     let client = server.client();
-    let first = webhook(&client, 0, FLUSHED);
-    database.stop_immediate();
+    let first = run_webhook(&client, 0, FLUSHED);
+    postgres.stop_immediate();
     for n in 1..4 {
-        let resumed = webhook(&client, n, SPOOLED);
+        let resumed = run_webhook(&client, n, SPOOLED);
         let before = format!("S{}", n - 1);
         assert_eq!(resumed["checkpoint"]["label"], before, "{resumed}");
         assert_eq!(resumed["checkpoint"]["state"], json!({"n": n - 1}));
@@ -123,21 +128,22 @@ fn a_call_continues_while_the_database_is_down() {
         .post("/other/resume", &other)
         .fails(503, "store_unavailable");
 
-    let waits = world.run(&["doctor", "spool"]);
-    assert_eq!(waits.code, Some(0), "{waits:?}");
+    let doctor = world.run(&["doctor", "spool"]);
+    assert_eq!(doctor.code, Some(0), "{doctor:?}");
     assert!(
-        waits.stdout.contains("queued") && waits.stdout.contains("finalize"),
-        "{waits:?}"
+        doctor.stdout.contains("queued") && doctor.stdout.contains("finalize"),
+        "{doctor:?}"
     );
 
-    database.restart();
-    until("all is drained", || entries(&client) == 0);
-    assert_eq!(texts(&client), reported(0..4));
-    let last = webhook(&client, 4, FLUSHED);
+    postgres.restart();
+    until("the spool is drained", || spool_entries(&client) == 0);
+    assert_eq!(texts(&client), texts_of(0..4));
+    let last = run_webhook(&client, 4, FLUSHED);
     assert!(last["fence"].as_u64() > first["fence"].as_u64());
+    // Each webhook records three items, and its checkpoint before the third.
     assert_eq!(last["checkpoint"]["label"], "S3", "{last}");
     assert_eq!(last["checkpoint"]["seq"], 11, "{last}");
-    assert_eq!(texts(&client), reported(0..5));
+    assert_eq!(texts(&client), texts_of(0..5));
     let kinds: Vec<_> = client
         .all("/s/events", 100)
         .into_iter()
@@ -168,28 +174,29 @@ fn a_call_continues_while_the_database_is_down() {
 }
 
 #[test]
-fn refused_writes_of_a_holder_that_lost_its_lease_are_reported() {
-    let database = Database::start(Options::default());
-    let name = database.database();
-    let cut = Cut::before(database.tcp());
-    let mine = World::at(&cut.url(&name), "buffered");
-    let server = serve_with(&mine, &[("FILROUGE_SPOOL_AFTER_MS", "300")]);
+fn refused_writes_of_a_holder_that_lost_its_lease_become_dead_letters() {
+    let postgres = PostgresServer::start(Options::default());
+    let name = postgres.database();
+    let cut = Cut::before(postgres.tcp());
+    let first = World::at(&cut.url(&name), "buffered");
+    let server = serve_with(&first, &[("FILROUGE_SPOOL_AFTER_MS", "300")]);
     let client = server.client();
-    webhook(&client, 0, FLUSHED);
-    let theirs = World::at(&database.url(&name), "buffered");
-    let keys = theirs.keyring();
+    run_webhook(&client, 0, FLUSHED);
+    let second = World::at(&postgres.url(&name), "buffered");
+    let keys = second.keyring();
     std::fs::create_dir_all(keys.parent().unwrap()).unwrap();
-    std::fs::copy(mine.keyring(), keys).unwrap();
-    let other = theirs.serve();
+    std::fs::copy(first.keyring(), keys).unwrap();
+    let other = second.serve();
+    // The first server loses its connection to the database, the other one does not.
     cut.hold();
     cut.cut();
-    webhook(&client, 1, SPOOLED);
-    webhook(&other.client(), 2, FLUSHED);
-    webhook(&client, 3, SPOOLED);
+    run_webhook(&client, 1, SPOOLED);
+    run_webhook(&other.client(), 2, FLUSHED);
+    run_webhook(&client, 3, SPOOLED);
     cut.release();
-    until("all is drained", || entries(&client) == 0);
-    // Recording an event needs no lease, so the events are accepted.
-    assert_eq!(texts(&client), reported([0, 2]));
+    until("the spool is drained", || spool_entries(&client) == 0);
+    // Of webhooks 1 and 3, only the events are accepted: recording an event needs no lease.
+    assert_eq!(texts(&client), texts_of([0, 2]));
     let ready = client.see("/readyz");
     assert!(
         ready["spool"]["dead_letters"].as_u64().unwrap() >= 8,
@@ -197,60 +204,65 @@ fn refused_writes_of_a_holder_that_lost_its_lease_are_reported() {
     );
     assert_eq!(
         ready["status"], "degraded",
-        "dead letters make the status degraded: {ready}"
+        "dead letters degrade the status: {ready}"
     );
-    let resumed = webhook(&client, 4, FLUSHED);
+    let resumed = run_webhook(&client, 4, FLUSHED);
     assert_eq!(resumed["checkpoint"]["label"], "S2", "{resumed}");
-    assert_eq!(texts(&other.client()), reported([0, 2, 4]));
-    let doctor = mine.run(&["doctor", "spool", "--show"]);
+    assert_eq!(texts(&other.client()), texts_of([0, 2, 4]));
+    let doctor = first.run(&["doctor", "spool", "--show"]);
     assert_eq!(doctor.code, Some(1), "{doctor:?}");
     assert!(doctor.stdout.contains("stale_fence"), "{doctor:?}");
-    assert!(doctor.stdout.contains("saw 3"), "{doctor:?}");
-    assert!(!mine.run(&["doctor", "spool"]).stdout.contains("saw 3"));
-    let busy = mine.run(&["doctor", "spool", "--drop", "all"]);
+    assert!(doctor.stdout.contains("observation 3"), "{doctor:?}");
+    assert!(
+        !first
+            .run(&["doctor", "spool"])
+            .stdout
+            .contains("observation 3")
+    );
+    let busy = first.run(&["doctor", "spool", "--drop", "all"]);
     assert!(
         busy.code == Some(1) && busy.stderr.contains("stop that server"),
         "{busy:?}"
     );
     server.stop();
-    mine.ok(&["doctor", "spool", "--drop", "all"]);
-    assert_eq!(mine.json(&["doctor", "spool"])["entries"], json!([]));
+    first.ok(&["doctor", "spool", "--drop", "all"]);
+    assert_eq!(first.json(&["doctor", "spool"])["entries"], json!([]));
     other.stop();
-    mine.verify();
+    first.verify();
 }
 
 #[test]
 fn a_full_spool_is_reported_and_loses_nothing() {
-    let database = Database::start(Options::default());
-    let world = World::at(&database.url(&database.database()), "buffered");
-    let small = [
+    let postgres = PostgresServer::start(Options::default());
+    let world = World::at(&postgres.url(&postgres.database()), "buffered");
+    let small_spool = [
         ("FILROUGE_SPOOL_AFTER_MS", "300"),
         ("FILROUGE_SPOOL_BYTES", "3000"),
     ];
-    let server = serve_with(&world, &small);
+    let server = serve_with(&world, &small_spool);
     let client = server.client();
-    webhook(&client, 0, FLUSHED);
+    run_webhook(&client, 0, FLUSHED);
     let fence = client.post("/s/resume", &json!({"holder": "h"})).body()["fence"].clone();
-    let start = json!({"request_id": "r1", "question_neutral": "ask 1", "fence": fence});
+    let start = json!({"request_id": "r1", "question_neutral": "question 1", "fence": fence});
     let turn = client.post("/s/turns", &start).wrote(201);
     let path = format!("/s/turns/{}/items", turn["turn_id"].as_str().unwrap());
-    database.stop_immediate();
-    let mut taken = reported([0]);
-    taken.push("ask 1".to_owned());
+    postgres.stop_immediate();
+    let mut accepted = texts_of([0]);
+    accepted.push("question 1".to_owned());
     loop {
-        let text = format!("n{}", taken.len());
+        let text = format!("n{}", accepted.len());
         let item = text_item(&text, "assistant", "observation", &text);
         let reply = client.post(&path, &json!({"items": [item], "fence": fence}));
         if reply.status != 202 {
             reply.fails(503, "spool_full");
             break;
         }
-        taken.push(text);
+        accepted.push(text);
     }
-    assert!(taken.len() > 6 && metric(&client, "filrouge_spool_full_total") >= 1.0);
-    database.restart();
-    until("all is drained", || entries(&client) == 0);
-    assert_eq!(texts(&client), taken);
+    assert!(accepted.len() > 6 && metric(&client, "filrouge_spool_full_total") >= 1.0);
+    postgres.restart();
+    until("the spool is drained", || spool_entries(&client) == 0);
+    assert_eq!(texts(&client), accepted);
     server.stop();
     world.verify();
 }

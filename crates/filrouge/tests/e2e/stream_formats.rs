@@ -1,8 +1,8 @@
-//! Streams are recorded over HTTP in every format.
+//! A stream in each provider's format is recorded over HTTP.
 
 use serde_json::json;
 
-use crate::streams::restores;
+use crate::streams::assert_readable_in_every_format;
 use crate::upload_client::{Upload, stop, text_chunk, turn};
 use crate::world::World;
 
@@ -23,10 +23,10 @@ fn every_format_is_recorded() {
     assert_eq!(formats, json!(names));
     for (format, stream) in streams {
         let path = turn(&client, format);
-        let to = format!("{path}/stream?format={format}");
+        let target = format!("{path}/stream?format={format}");
         let mut upload = Upload::begin(
             server.origin(),
-            &to,
+            &target,
             &[("content-type", "text/event-stream")],
         );
         for line in stream.split_inclusive('\n') {
@@ -38,7 +38,7 @@ fn every_format_is_recorded() {
             (&json!("finalized"), &json!("Left.")),
             "{format}: {turn}"
         );
-        restores(&client);
+        assert_readable_in_every_format(&client);
     }
     server.stop();
     world.verify();

@@ -1,4 +1,4 @@
-//! External causes that end a stream: a killed or stopping server, silence, invalid credentials, limits.
+//! What ends a recording from outside: a killed or stopping server, silence, invalid credentials, limits.
 
 use std::net::TcpStream;
 use std::time::Duration;
@@ -8,18 +8,20 @@ use serde_json::json;
 use crate::caller::{Caller, key, key_id};
 use crate::limits::{metric, until};
 use crate::tail_client::Tail;
-use crate::upload_client::{Upload, arrived, drafted, journal, stop, text, text_chunk, turn};
+use crate::upload_client::{
+    Upload, journal, stop, text, text_chunk, turn, wait_for_draft, wait_for_streams,
+};
 use crate::world::{Server, World};
 
-/// A heartbeat timeout longer than any test: another server must notice the end of the process itself.
-const NEVER: [(&str, &str); 2] = [
+/// A heartbeat timeout longer than any test, so that other servers must notice the end of the process itself.
+const LONG_TIMEOUT: [(&str, &str); 2] = [
     ("FILROUGE_STREAM_TIMEOUT_S", "600"),
     ("FILROUGE_LISTEN", "127.0.0.1:0"),
 ];
 
 /// Checks that the session's turn was interrupted with this text.
 #[track_caller]
-fn interrupted(server: &Server, path: &str, shown: &str) {
+fn assert_interrupted(server: &Server, path: &str, partial: &str) {
     let client = server.client();
     until("the turn is interrupted", || {
         client.see(path)["status"] == "interrupted"
@@ -27,38 +29,39 @@ fn interrupted(server: &Server, path: &str, shown: &str) {
     let journal = journal(&client);
     let channels: Vec<&str> = journal.iter().map(|(c, _)| c.as_str()).collect();
     assert_eq!(channels, ["question", "partial", "interrupted"]);
-    assert_eq!(journal[1].1, text(shown));
+    assert_eq!(journal[1].1, text(partial));
 }
 
-fn begun(server: &Server) -> (String, Upload) {
+/// Starts a turn and its stream, and waits for a draft; returns the path of the turn.
+fn start_stream(server: &Server) -> (String, Upload) {
     let path = turn(&server.client(), "r");
     let mut upload = Upload::chat(server, &path, "");
     upload.say("To the left");
-    drafted(server);
+    wait_for_draft(server);
     (path, upload)
 }
 
 #[test]
 fn a_killed_server_leaves_its_turns_interrupted() {
     let world = World::on_sqlite();
-    let server = world.serve_where(&NEVER, &[]);
-    let (path, _upload) = begun(&server);
+    let server = world.serve_where(&LONG_TIMEOUT, &[]);
+    let (path, _upload) = start_stream(&server);
     drop(server);
     // The rest of the store is intact.
     world.verify();
-    let server = world.serve_where(&NEVER, &[]);
-    interrupted(&server, &path, "To the left");
+    let server = world.serve_where(&LONG_TIMEOUT, &[]);
+    assert_interrupted(&server, &path, "To the left");
     server.stop();
     world.verify();
 }
 
 #[test]
-fn another_server_on_the_file_sees_that_one_was_killed() {
+fn another_server_on_the_file_interrupts_the_turns_of_a_killed_one() {
     let world = World::on_sqlite();
-    let [server, other] = [(); 2].map(|()| world.serve_where(&NEVER, &[]));
-    let (path, _upload) = begun(&server);
+    let [server, other] = [(); 2].map(|()| world.serve_where(&LONG_TIMEOUT, &[]));
+    let (path, _upload) = start_stream(&server);
     drop(server);
-    interrupted(&other, &path, "To the left");
+    assert_interrupted(&other, &path, "To the left");
     other.stop();
     world.verify();
 }
@@ -67,29 +70,29 @@ fn another_server_on_the_file_sees_that_one_was_killed() {
 fn a_stopping_server_lets_a_stream_end_or_interrupts_it() {
     let world = World::new();
     let server = world.serve();
-    let (path, mut upload) = begun(&server);
+    let (path, mut upload) = start_stream(&server);
     let other = {
         let start = json!({"request_id": "ends", "question_neutral": "?"});
         let turn = server.client().post("/t/turns", &start).wrote(201);
         format!("/t/turns/{}", turn["turn_id"].as_str().unwrap())
     };
-    let mut ends = Upload::chat(&server, &other, "");
-    ends.say("Home");
-    arrived(&server, 2.0);
+    let mut ending = Upload::chat(&server, &other, "");
+    ending.say("Home");
+    wait_for_streams(&server, 2.0);
     server.ask_to_stop();
     let address = server.origin().strip_prefix("http://").unwrap();
-    until("the server accepts no connection", || {
+    until("the server refuses connections", || {
         TcpStream::connect(address).is_err()
     });
-    ends.send(&(text_chunk(".") + &stop()));
-    assert_eq!(ends.end().wrote(200)["answer_neutral"], "Home.");
+    ending.send(&(text_chunk(".") + &stop()));
+    assert_eq!(ending.end().wrote(200)["answer_neutral"], "Home.");
     // Text that arrives while the server stops is kept too.
     upload.say(" and on");
     assert_eq!(upload.reply().wrote(200)["status"], "interrupted");
-    let log = server.ended();
+    let log = server.wait_for_exit();
     assert!(!log.contains("cut off"), "{log}");
     let server = world.serve();
-    interrupted(&server, &path, "To the left and on");
+    assert_interrupted(&server, &path, "To the left and on");
     server.stop();
     world.verify();
 }
@@ -104,7 +107,7 @@ fn silence_ends_a_stream() {
     let server = world.serve_where(&settings, &[]);
     let path = turn(&server.client(), "r");
     let mut upload = Upload::chat(&server, &path, "");
-    // Longer than the limit in total, but shorter between two words.
+    // The words together take longer than the limit, the time between two of them is shorter.
     for word in ["a ", "b ", "c ", "d"] {
         upload.say(word);
         std::thread::sleep(Duration::from_secs(1));
@@ -118,7 +121,7 @@ fn silence_ends_a_stream() {
 }
 
 #[test]
-fn a_stream_outlives_the_time_of_other_requests() {
+fn timeouts_of_other_requests_do_not_end_a_stream() {
     let world = World::new();
     let settings = [
         ("FILROUGE_LIMITS_BODY_TIMEOUT_MS", "300"),
@@ -152,11 +155,10 @@ fn credentials_that_become_invalid_end_their_streams() {
         ("content-type", "text/event-stream"),
         ("authorization", bearer.as_str()),
     ];
-    let to = format!("{path}/stream?format=openai-chat");
-    let reading = format!("Bearer {reader}");
-    let reading = [("authorization", reading.as_str())];
-    let mut tail = Tail::open(server.origin(), "/s/items", &reading);
-    let mut upload = Upload::begin(server.origin(), &to, &headers);
+    let target = format!("{path}/stream?format=openai-chat");
+    let bearer = format!("Bearer {reader}");
+    let mut tail = Tail::open(server.origin(), "/s/items", &[("authorization", &bearer)]);
+    let mut upload = Upload::begin(server.origin(), &target, &headers);
     upload.say("To the left");
     assert_eq!(tail.next().unwrap().name, "draft");
     world.ok(&["keys", "revoke", key_id(&streamer)]);
@@ -184,8 +186,8 @@ fn buffered_text_is_limited_and_recorded_text_is_not() {
     let server = world.serve_where(&settings, &[]);
     let client = server.client();
     let piece = "y".repeat(8 << 10);
-    // Many pieces, each of which becomes an item.
-    let path = turn(&client, "much");
+    // Many tool calls: each is recorded as an item as soon as it is complete.
+    let path = turn(&client, "calls");
     let mut upload = Upload::chat(&server, &path, "&finalize=false");
     for n in 0..40 {
         let call = json!([{"index": n, "id": format!("c{n}"), "type": "function",
@@ -199,8 +201,8 @@ fn buffered_text_is_limited_and_recorded_text_is_not() {
         &(crate::upload_client::chunk(&json!({}), Some("tool_calls")) + crate::upload_client::DONE),
     );
     assert_eq!(upload.end().wrote(200)["status"], "open");
-    // One growing piece.
-    let path = turn(&client, "one");
+    // One growing text, which is buffered until it is complete.
+    let path = turn(&client, "text");
     let mut upload = Upload::chat(&server, &path, "");
     for _ in 0..40 {
         if upload.try_send(&text_chunk(&piece)).is_err() {
@@ -216,7 +218,7 @@ fn buffered_text_is_limited_and_recorded_text_is_not() {
 }
 
 #[test]
-fn a_keys_limit_of_open_streams_applies_to_recordings() {
+fn the_limit_of_streams_per_key_applies_to_recordings() {
     let world = World::new();
     let settings = [
         ("FILROUGE_LIMITS_STREAMS_PER_KEY", "1"),
@@ -227,7 +229,7 @@ fn a_keys_limit_of_open_streams_applies_to_recordings() {
     let (one, two) = (turn(&client, "one"), turn(&client, "two"));
     let mut upload = Upload::chat(&server, &one, "");
     upload.say("Left");
-    drafted(&server);
+    wait_for_draft(&server);
     Upload::chat(&server, &two, "")
         .reply()
         .fails(429, "rate_limited");

@@ -1,4 +1,4 @@
-//! Drafts in the live tail: a reader gets each character once, whenever it joins.
+//! Drafts in the live tail: a reader gets each character once, whenever it connects.
 
 use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader};
@@ -16,16 +16,17 @@ fn open(server: &Server, path: &str) -> Tail {
     tail
 }
 
-/// The text that a reader has assembled by item and part, in the documented way.
+/// A reader of a tail, which assembles drafts as `docs/tail.md` describes.
 #[derive(Default)]
 struct Reader {
+    /// The text of each draft, by item id and number of the part.
     texts: BTreeMap<(String, u64), String>,
     items: Vec<Value>,
     drafts: Vec<Value>,
 }
 
 impl Reader {
-    fn take(&mut self, event: &Event) {
+    fn add(&mut self, event: &Event) {
         let json = event.json();
         if event.name == "item" {
             return self.items.push(json);
@@ -42,16 +43,16 @@ impl Reader {
         assert_eq!(
             json["offset"],
             text.chars().count(),
-            "no gaps and no repetitions: {json}"
+            "a gap or a repetition: {json}"
         );
         text.push_str(json["text"].as_str().unwrap());
         self.drafts.push(json);
     }
 
-    /// Reads until `done`.
+    /// Reads events until `done`.
     fn until(&mut self, tail: &mut Tail, done: impl Fn(&Self) -> bool) {
         while !done(self) {
-            self.take(&tail.next().expect("more events"));
+            self.add(&tail.next().expect("the stream ended too early"));
         }
     }
 
@@ -59,27 +60,27 @@ impl Reader {
         self.texts.values().map(String::as_str).collect()
     }
 
-    /// Checks that the drafts equal the text of the items.
+    /// Checks that the assembled drafts equal the texts of the items.
     #[track_caller]
-    fn agrees(&self) {
+    fn assert_drafts_equal_items(&self) {
         let mut compared = 0;
         for item in &self.items {
             for (part, value) in item["parts"].as_array().unwrap().iter().enumerate() {
                 let Some(id) = item["item_id"].as_str() else {
                     continue;
                 };
-                let words = ["text", "refusal"]
+                let text = ["text", "refusal"]
                     .iter()
                     .find_map(|name| value[*name].as_str());
-                if let (Some(shown), Some(words)) =
-                    (self.texts.get(&(id.to_owned(), part as u64)), words)
+                if let (Some(draft), Some(text)) =
+                    (self.texts.get(&(id.to_owned(), part as u64)), text)
                 {
-                    assert_eq!(shown, words);
+                    assert_eq!(draft, text);
                     compared += 1;
                 }
             }
         }
-        assert!(compared > 0, "{:?}", self.items);
+        assert!(compared > 0, "no draft of these items: {:?}", self.items);
     }
 }
 
@@ -92,13 +93,13 @@ fn a_growing_text_is_shown_and_then_the_item() {
     let (mut early, mut reader) = (open(&server, "/s/items?after=0"), Reader::default());
     upload.say("Tö the \u{1f9f5} \"");
     reader.until(&mut early, |r| r.texts() == ["Tö the \u{1f9f5} \""]);
-    let (mut late, mut joined) = (open(&server, "/s/items?after=0"), Reader::default());
-    joined.until(&mut late, |r| r.drafts.len() == 1);
-    assert_eq!(joined.drafts[0]["offset"], 0);
+    let (mut late, mut late_reader) = (open(&server, "/s/items?after=0"), Reader::default());
+    late_reader.until(&mut late, |r| r.drafts.len() == 1);
+    assert_eq!(late_reader.drafts[0]["offset"], 0);
     assert_eq!(
-        joined.texts(),
+        late_reader.texts(),
         reader.texts(),
-        "a reader that joins gets all text so far"
+        "a late reader gets all text so far"
     );
     upload.say("le\nft");
     reader.until(&mut early, |r| r.drafts.len() == 2);
@@ -118,12 +119,12 @@ fn a_growing_text_is_shown_and_then_the_item() {
     }
     upload.send(&(text_chunk(" now.") + &stop()));
     upload.end().wrote(200);
-    for (tail, reader) in [(&mut early, &mut reader), (&mut late, &mut joined)] {
+    for (tail, reader) in [(&mut early, &mut reader), (&mut late, &mut late_reader)] {
         reader.until(tail, |r| r.items.len() == 2);
         assert_eq!(reader.texts(), ["Tö the \u{1f9f5} \"le\nft now."]);
-        reader.agrees();
+        reader.assert_drafts_equal_items();
     }
-    // A late reader gets only the item.
+    // A reader that connects after the end gets only items.
     let all = open(&server, "/s/items?after=0").take(2);
     assert!(all.iter().all(|e| e.name == "item"), "{all:?}");
     server.stop();
@@ -149,12 +150,12 @@ fn a_character_split_by_a_stream_is_shown_once() {
     upload.send(&stop());
     upload.end().wrote(200);
     reader.until(&mut tail, |r| r.items.len() == 2);
-    reader.agrees();
+    reader.assert_drafts_equal_items();
     server.stop();
 }
 
 #[test]
-fn calls_grow_as_their_arguments() {
+fn a_tool_call_is_shown_while_its_arguments_arrive() {
     let world = World::new();
     let server = world.serve();
     let path = turn(&server.client(), "r");
@@ -185,7 +186,7 @@ fn calls_grow_as_their_arguments() {
 }
 
 #[test]
-fn a_stream_is_followed_at_another_server() {
+fn another_server_shows_the_drafts_of_a_stream() {
     let world = World::new();
     let (one, two) = (world.serve(), world.serve());
     let path = turn(&one.client(), "r");
@@ -199,7 +200,7 @@ fn a_stream_is_followed_at_another_server() {
     upload.send(&stop());
     upload.end().wrote(200);
     reader.until(&mut tail, |r| r.items.len() == 2);
-    reader.agrees();
+    reader.assert_drafts_equal_items();
     one.stop();
     two.stop();
 }
@@ -224,12 +225,12 @@ fn the_shown_text_of_a_failed_turn_is_its_partial_item() {
                 .post(&format!("{path}/cancel"), &json!({}))
                 .wrote(200);
         } else {
-            upload.vanish();
+            upload.disconnect();
         }
         reader.until(&mut tail, |r| r.items.len() == 2);
         assert_eq!(reader.items[0]["channel"], "partial");
         assert_eq!(reader.items[0]["item_id"], reader.drafts[0]["item_id"]);
-        reader.agrees();
+        reader.assert_drafts_equal_items();
     }
     assert_eq!(journal(&client)[1].1, text("To the le"));
     server.stop();
@@ -241,6 +242,7 @@ fn a_callers_partial_text_never_shortens_the_draft() {
     let world = World::new();
     let server = world.serve();
     let client = server.client();
+    // The caller's partial text, and the partial items that the turn keeps.
     for (n, (given, kept)) in [
         ("To the left, I think", &["To the left, I think"][..]),
         ("long", &["To the le", "long"]),
@@ -255,8 +257,8 @@ fn a_callers_partial_text_never_shortens_the_draft() {
         let mut reader = Reader::default();
         upload.say("To the le");
         reader.until(&mut tail, |r| !r.drafts.is_empty());
-        let shown = json!({ "partial_text": given });
-        client.post(&format!("{path}/cancel"), &shown).wrote(200);
+        let cancel = json!({ "partial_text": given });
+        client.post(&format!("{path}/cancel"), &cancel).wrote(200);
         reader.until(&mut tail, |r| r.items.len() == kept.len() + 1);
         for (item, kept) in reader.items.iter().zip(kept) {
             assert_eq!(
@@ -274,22 +276,22 @@ fn a_callers_partial_text_never_shortens_the_draft() {
 }
 
 #[test]
-fn drafts_are_left_out_on_request() {
+fn drafts_are_omitted_on_request() {
     let world = World::new();
     let server = world.serve();
     let client = server.client();
     let path = turn(&client, "r");
     let mut upload = Upload::chat(&server, &path, "");
-    let mut without = open(&server, "/s/items?after=0&drafts=false");
-    let (mut with, mut reader) = (
+    let mut without_drafts = open(&server, "/s/items?after=0&drafts=false");
+    let (mut with_drafts, mut reader) = (
         open(&server, "/s/items?after=0&drafts=true"),
         Reader::default(),
     );
     upload.say("Left");
-    reader.until(&mut with, |r| !r.drafts.is_empty());
+    reader.until(&mut with_drafts, |r| !r.drafts.is_empty());
     upload.send(&stop());
     upload.end().wrote(200);
-    let seen: Vec<String> = without.take(2).into_iter().map(|e| e.name).collect();
+    let seen: Vec<String> = without_drafts.take(2).into_iter().map(|e| e.name).collect();
     assert_eq!(seen, ["item", "item"]);
     client.get("/s/items?drafts=maybe").fails(422, "invalid");
     server.stop();
@@ -329,13 +331,14 @@ fn the_command_line_shows_drafts_on_request() {
     );
     let mut plain_line = || plain_lines.next().unwrap().unwrap();
     assert!(plain_line().contains("question"));
-    let grown = plain_line();
-    let item = match grown.contains('…') {
+    // A line with the draft may precede the line of the item.
+    let line = plain_line();
+    let item = match line.contains('…') {
         true => {
-            assert!(grown.ends_with("To the left."), "{grown}");
+            assert!(line.ends_with("To the left."), "{line}");
             plain_line()
         }
-        false => grown,
+        false => line,
     };
     assert!(
         item.contains("final") && item.ends_with("To the left."),

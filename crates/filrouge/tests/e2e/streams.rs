@@ -5,12 +5,12 @@ use serde_json::{Value, json};
 use crate::http::{Client, Reply};
 use crate::limits::{metric, until};
 use crate::upload_client::{
-    DONE, Upload, calls, chunk, drafted, journal, stop, text, text_chunk, turn,
+    DONE, Upload, calls, chunk, journal, stop, text, text_chunk, turn, wait_for_draft,
 };
 use crate::world::World;
 
-/// Checks that a restore succeeds in every format.
-pub(crate) fn restores(client: &Client) {
+/// Checks that the context of the session `s` can be read in every format.
+pub(crate) fn assert_readable_in_every_format(client: &Client) {
     for format in [
         "openai-chat",
         "openai-responses",
@@ -55,7 +55,7 @@ fn an_answer_ends_its_turn() {
         (&json!("desk"), &json!("m-1"))
     );
     assert_eq!(last["metadata"]["finish_reason"], "stop");
-    restores(&client);
+    assert_readable_in_every_format(&client);
     server.stop();
     world.verify();
 }
@@ -70,13 +70,13 @@ fn a_complete_response_is_recorded_too() {
         {"index": 0, "message": {"role": "assistant", "content": "Left."}, "finish_reason": "stop"}]});
     let done = client.post(&format!("{path}/stream?format=openai-chat"), &response);
     assert_eq!(done.wrote(200)["answer_neutral"], "Left.");
-    let again = client.post(&format!("{path}/stream?format=openai-chat"), &response);
-    again.fails(409, "turn_closed");
+    let repeated = client.post(&format!("{path}/stream?format=openai-chat"), &response);
+    repeated.fails(409, "turn_closed");
     server.stop();
 }
 
 #[test]
-fn a_call_is_an_item_and_its_result_precedes_the_next_stream() {
+fn tool_calls_are_items_and_their_results_precede_the_next_stream() {
     let world = World::new();
     let server = world.serve();
     let client = server.client();
@@ -118,7 +118,7 @@ fn a_call_is_an_item_and_its_result_precedes_the_next_stream() {
         .map(|m| m["role"].as_str().unwrap())
         .collect();
     assert_eq!(roles, ["user", "assistant", "tool", "tool", "assistant"]);
-    restores(&client);
+    assert_readable_in_every_format(&client);
     server.stop();
     world.verify();
 }
@@ -149,16 +149,16 @@ fn a_client_that_disconnects_leaves_the_received_text() {
     let mut upload = Upload::chat(&server, &path, "");
     upload.say("To the ");
     upload.say("le");
-    drafted(&server);
+    wait_for_draft(&server);
     upload.say("ft");
-    upload.vanish();
+    upload.disconnect();
     let failed = client.see(&format!("{path}?wait=30000"));
     assert_eq!(failed["status"], "failed");
     let journal = journal(&client);
     assert_eq!(channels(&journal), ["question", "partial", "error"]);
     assert_eq!(journal[1].1, text("To the left"));
     assert_eq!(error_code(&journal), "client_gone");
-    restores(&client);
+    assert_readable_in_every_format(&client);
     server.stop();
     world.verify();
 }
@@ -194,7 +194,7 @@ fn a_stream_that_ends_early_fails() {
             sent.starts_with("data"),
             "{journal:?}"
         );
-        restores(&client);
+        assert_readable_in_every_format(&client);
     }
     server.stop();
     world.verify();
@@ -208,7 +208,7 @@ fn a_cancelled_turn_answers_its_stream_at_once() {
     let path = turn(&client, "r");
     let mut upload = Upload::chat(&server, &path, "");
     upload.say("To the left");
-    drafted(&server);
+    wait_for_draft(&server);
     client
         .post(&format!("{path}/cancel"), &json!({}))
         .wrote(200);
@@ -218,7 +218,7 @@ fn a_cancelled_turn_answers_its_stream_at_once() {
     let journal = journal(&client);
     assert_eq!(channels(&journal), ["question", "partial", "cancelled"]);
     assert_eq!(journal[1].1, text("To the left"));
-    restores(&client);
+    assert_readable_in_every_format(&client);
     server.stop();
     world.verify();
 }
@@ -235,19 +235,19 @@ fn text_not_drafted_yet_is_kept_when_the_turn_ends() {
     ] {
         let path = turn(&client, request);
         let mut upload = Upload::chat(&server, &path, "");
-        let mut said = String::new();
+        let mut sent = String::new();
         for n in 0..5 {
             let before = received();
             let word = format!("word {n} ");
             upload.say(&word);
-            said.push_str(&word);
+            sent.push_str(&word);
             until("the text has arrived", || received() > before);
         }
         client.post(&format!("{path}/{end}"), &body).wrote(200);
         upload.reply().wrote(200);
         let journal = journal(&client);
         let partial = journal.iter().rfind(|(channel, _)| channel == "partial");
-        assert_eq!(partial.unwrap().1, text(&said), "{end}");
+        assert_eq!(partial.unwrap().1, text(&sent), "{end}");
     }
     server.stop();
     world.verify();
@@ -261,7 +261,7 @@ fn a_turn_is_recorded_from_one_stream_at_a_time() {
     let path = turn(&client, "r");
     let mut upload = Upload::chat(&one, &path, "");
     upload.say("To");
-    drafted(&one);
+    wait_for_draft(&one);
     for server in [&one, &two] {
         let refused = Upload::chat(server, &path, "").reply();
         refused.fails(409, "stream_open");
@@ -285,7 +285,7 @@ fn an_erased_session_ends_its_streams() {
     let path = turn(&client, "r");
     let mut upload = Upload::chat(&server, &path, "");
     upload.say("To the left");
-    drafted(&server);
+    wait_for_draft(&server);
     client.delete("/s").wrote(200);
     upload.reply().fails(410, "session_erased");
     server.stop();
@@ -300,7 +300,7 @@ fn a_login_during_a_stream_loses_nothing() {
     let path = turn(&client, "r");
     let mut upload = Upload::chat(&server, &path, "");
     upload.say("To the ");
-    drafted(&server);
+    wait_for_draft(&server);
     let ada = client.of("ada");
     ada.put("/s/link", &json!({"identity_id": "ada"}))
         .wrote(200);
@@ -309,7 +309,7 @@ fn a_login_during_a_stream_loses_nothing() {
     assert_eq!(upload.end().wrote(200)["status"], "finalized");
     assert_eq!(ada.see(&path)["answer_neutral"], "To the left.");
     client.get(&path).fails(404, "session_not_found");
-    restores(&ada);
+    assert_readable_in_every_format(&ada);
     server.stop();
     world.verify();
 }
@@ -336,11 +336,11 @@ fn a_stream_is_refused_before_its_body_is_sent() {
         missing["detail"].as_str().unwrap().contains("format"),
         "{missing}"
     );
-    let good = format!("{path}/stream?format=openai-chat");
-    refused(&good, &[sse, ("filrouge-fence", "1")]).fails(409, "stale_fence");
-    refused(&good, &[sse, ("filrouge-fence", "x")]).fails(422, "invalid");
+    let valid = format!("{path}/stream?format=openai-chat");
+    refused(&valid, &[sse, ("filrouge-fence", "1")]).fails(409, "stale_fence");
+    refused(&valid, &[sse, ("filrouge-fence", "x")]).fails(422, "invalid");
     let zipped =
-        refused(&good, &[sse, ("content-encoding", "gzip")]).fails(415, "unsupported_media_type");
+        refused(&valid, &[sse, ("content-encoding", "gzip")]).fails(415, "unsupported_media_type");
     let hint = zipped["hint"].as_str().unwrap();
     assert!(hint.contains("iter_bytes()"), "{zipped}");
     for form in [
@@ -348,17 +348,16 @@ fn a_stream_is_refused_before_its_body_is_sent() {
         "application/x-www-form-urlencoded",
         "multipart/form-data; boundary=b",
     ] {
-        let reported =
-            refused(&good, &[("content-type", form)]).fails(415, "unsupported_media_type");
+        let problem =
+            refused(&valid, &[("content-type", form)]).fails(415, "unsupported_media_type");
         assert!(
-            reported["hint"].as_str().unwrap().contains("--data-binary"),
-            "{reported}"
+            problem["hint"].as_str().unwrap().contains("--data-binary"),
+            "{problem}"
         );
     }
-    let site = server.origin().to_owned();
-    refused(&good, &[("origin", &site)]).fails(415, "unsupported_media_type");
-    let nowhere = path.replace("/s/", "/none/");
-    refused(&format!("{nowhere}/stream?format=openai-chat"), &[sse])
+    refused(&valid, &[("origin", server.origin())]).fails(415, "unsupported_media_type");
+    let missing = path.replace("/s/", "/none/");
+    refused(&format!("{missing}/stream?format=openai-chat"), &[sse])
         .fails(404, "session_not_found");
     let hers = json!({"request_id": "r", "question_neutral": "?"});
     let hers = client.of("ada").post("/hers/turns", &hers).wrote(201);
@@ -367,13 +366,14 @@ fn a_stream_is_refused_before_its_body_is_sent() {
         hers["turn_id"].as_str().unwrap()
     );
     refused(&hers, &[sse, ("filrouge-identity", "bob")]).fails(404, "session_not_found");
-    let absent = path.replace(&path[9..], "00000000-0000-8000-8000-000000000000");
+    let turn_id = path.strip_prefix("/s/turns/").unwrap();
+    let absent = path.replace(turn_id, "00000000-0000-8000-8000-000000000000");
     refused(&format!("{absent}/stream?format=openai-chat"), &[sse]).fails(404, "turn_not_found");
-    // The turn is unchanged, and a client whose request has no content type may write.
-    let mut upload = Upload::begin(server.origin(), &good, &[]);
+    // The turn is still open, and a request without a content type may record it.
+    let mut upload = Upload::begin(server.origin(), &valid, &[]);
     upload.send(&(text_chunk("Left.") + &stop()));
     assert_eq!(upload.end().wrote(200)["status"], "finalized");
-    refused(&good, &[sse]).fails(409, "turn_closed");
+    refused(&valid, &[sse]).fails(409, "turn_closed");
     server.stop();
     world.verify();
 }

@@ -8,7 +8,8 @@ use crate::http::Client;
 use crate::tail_client::Tail;
 use crate::world::{Server, World};
 
-fn whole_turn(client: &Client, session: &str, request: usize) {
+/// Records a complete turn of two items.
+fn record_turn(client: &Client, session: &str, request: usize) {
     let body = json!({
         "request_id": format!("r{request}"), "question_neutral": format!("question {request}"),
         "answer_neutral": format!("answer {request}"),
@@ -16,11 +17,13 @@ fn whole_turn(client: &Client, session: &str, request: usize) {
     client.post(&format!("/{session}/turns"), &body).wrote(201);
 }
 
+/// All items of a session, as the list shows them.
 fn items(client: &Client, session: &str) -> Vec<Value> {
     let page = client.see(&format!("/{session}/items?limit=500"));
     page["data"].as_array().unwrap().clone()
 }
 
+/// Opens a tail, which must succeed.
 fn open(server: &Server, path: &str, headers: &[(&str, &str)]) -> Tail {
     let tail = Tail::open(server.origin(), path, headers);
     assert_eq!(tail.status(), 200, "{}", tail.head);
@@ -29,7 +32,8 @@ fn open(server: &Server, path: &str, headers: &[(&str, &str)]) -> Tail {
 }
 
 /// Checks that the events are these items, in this order.
-fn same(events: &[crate::tail_client::Event], items: &[Value]) {
+#[track_caller]
+fn assert_same(events: &[crate::tail_client::Event], items: &[Value]) {
     assert_eq!(events.len(), items.len());
     for (event, item) in events.iter().zip(items) {
         assert_eq!(
@@ -45,11 +49,11 @@ fn a_tail_shows_existing_and_then_new_items() {
     let world = World::new();
     let server = world.serve();
     let client = server.client();
-    (1..=100).for_each(|n| whole_turn(&client, "s", n));
+    (1..=100).for_each(|n| record_turn(&client, "s", n));
     let mut tail = open(&server, "/s/items?after=0", &[]);
-    same(&tail.take(200), &items(&client, "s"));
-    whole_turn(&client, "s", 101);
-    same(&tail.take(2), &items(&client, "s")[200..]);
+    assert_same(&tail.take(200), &items(&client, "s"));
+    record_turn(&client, "s", 101);
+    assert_same(&tail.take(2), &items(&client, "s")[200..]);
 }
 
 #[test]
@@ -57,7 +61,7 @@ fn a_tail_starts_after_the_last_event_else_after_the_parameter_else_at_the_end()
     let world = World::new();
     let server = world.serve();
     let client = server.client();
-    (1..=3).for_each(|n| whole_turn(&client, "s", n));
+    (1..=3).for_each(|n| record_turn(&client, "s", n));
     let mut tails = [
         (
             4,
@@ -67,10 +71,10 @@ fn a_tail_starts_after_the_last_event_else_after_the_parameter_else_at_the_end()
         (6, open(&server, "/s/items", &[])),
         (7, open(&server, "/s/items?after=7", &[])),
     ];
-    whole_turn(&client, "s", 4);
+    record_turn(&client, "s", 4);
     let all = items(&client, "s");
     for (after, tail) in &mut tails {
-        same(&tail.take(8 - *after), &all[*after..]);
+        assert_same(&tail.take(8 - *after), &all[*after..]);
     }
     let refused = Tail::open(server.origin(), "/s/items", &[("last-event-id", "x")]);
     assert_eq!(refused.status(), 422);
@@ -85,19 +89,19 @@ fn every_byte_of_an_item_is_delivered() {
         \"parts\":[\n {\"type\":\"text\",\r\n\"text\":\"data: x\\r\\n\\nevent: y\"} ,\r {\"type\":\"odd\",\"n\":1.0} ]}]}";
     client.post_text("/s/turns", body).wrote(201);
     let mut tail = open(&server, "/s/items?after=0", &[]);
-    same(&tail.take(2), &items(&client, "s"));
+    assert_same(&tail.take(2), &items(&client, "s"));
 }
 
 #[test]
-fn another_process_on_the_file_is_followed() {
+fn a_tail_shows_writes_of_another_server() {
     let world = World::new();
     let (one, two) = (world.serve(), world.serve());
-    let (here, there) = (one.client(), two.client());
-    whole_turn(&here, "s", 1);
+    let (own, other) = (one.client(), two.client());
+    record_turn(&own, "s", 1);
     let mut tail = open(&one, "/s/items", &[]);
     for n in 2..=20 {
-        whole_turn(if n % 3 == 0 { &here } else { &there }, "s", n);
-        same(&tail.take(2), &items(&there, "s")[2 * (n - 1)..]);
+        record_turn(if n % 3 == 0 { &own } else { &other }, "s", n);
+        assert_same(&tail.take(2), &items(&other, "s")[2 * (n - 1)..]);
     }
 }
 
@@ -106,36 +110,38 @@ fn redactions_are_items_and_an_erasure_is_the_last_event() {
     let world = World::new();
     let server = world.serve();
     let client = server.client().of("ada");
-    whole_turn(&client, "s", 1);
+    record_turn(&client, "s", 1);
     let turn = client.see("/s/turns")["data"][0]["turn_id"].clone();
     let mut tail = open(&server, "/s/items?after=0", &[("filrouge-identity", "ada")]);
     assert_eq!(tail.take(2)[0].json()["redacted"], false);
     let path = format!("/s/turns/{}/redact", turn.as_str().unwrap());
-    client.post(&path, &json!({"reason": "asked"})).wrote(200);
+    client
+        .post(&path, &json!({"reason": "requested by the user"}))
+        .wrote(200);
     let redaction = tail.take(1)[0].json();
     assert_eq!(
         (&redaction["seq"], &redaction["channel"]),
         (&json!(3), &json!("redaction"))
     );
-    let mut again = open(&server, "/s/items?after=0", &[("filrouge-identity", "ada")]);
-    assert_eq!(again.take(3)[0].json()["redacted"], true);
+    let mut second = open(&server, "/s/items?after=0", &[("filrouge-identity", "ada")]);
+    assert_eq!(second.take(3)[0].json()["redacted"], true);
     client.delete("/s").wrote(200);
-    for mut tail in [tail, again] {
+    for mut tail in [tail, second] {
         let last = tail.next().unwrap();
         assert_eq!((last.name.as_str(), last.id), ("erased", None));
         assert_eq!(last.json()["session_id"], "s");
         assert_eq!(tail.next(), None);
     }
-    let gone = Tail::open(server.origin(), "/s/items", &[("filrouge-identity", "ada")]);
-    assert_eq!(gone.status(), 410);
+    let erased = Tail::open(server.origin(), "/s/items", &[("filrouge-identity", "ada")]);
+    assert_eq!(erased.status(), 410);
 }
 
 #[test]
-fn a_tail_is_for_the_owner_only() {
+fn only_the_owner_gets_a_tail() {
     let world = World::new();
     let server = world.serve();
     let (ada, anonymous) = (server.client().of("ada"), server.client());
-    whole_turn(&ada, "hers", 1);
+    record_turn(&ada, "hers", 1);
     for who in ["bob", "Ada"] {
         let foreign = Tail::open(
             server.origin(),
@@ -150,35 +156,35 @@ fn a_tail_is_for_the_owner_only() {
         assert_eq!((foreign.status(), absent.status()), (404, 404));
         assert_eq!(foreign.rest().replace("hers", "none"), absent.rest());
     }
-    // A caller who is no longer the owner sees nothing more, although the stream was opened as the owner.
-    whole_turn(&anonymous, "open", 1);
+    // A tail ends when the session gets an owner, although its caller was allowed to open it.
+    record_turn(&anonymous, "open", 1);
     let mut tail = open(&server, "/open/items?after=0", &[]);
     tail.take(2);
     ada.put("/open/link", &json!({"identity_id": "ada"}))
         .wrote(200);
-    whole_turn(&ada, "open", 2);
-    assert_eq!(tail.next(), None, "no item after the link is shown");
+    record_turn(&ada, "open", 2);
+    assert_eq!(tail.next(), None, "an item after the link was shown");
 }
 
 #[test]
 fn a_stopping_server_ends_its_tails() {
     let world = World::new();
     let server = world.serve();
-    whole_turn(&server.client(), "s", 1);
+    record_turn(&server.client(), "s", 1);
     let tails: Vec<Tail> = (0..20).map(|_| open(&server, "/s/items", &[])).collect();
-    let begun = Instant::now();
+    let began = Instant::now();
     server.stop();
     for tail in tails {
         assert!(!tail.rest().contains("event:"));
     }
     assert!(
-        begun.elapsed() < Duration::from_secs(9),
-        "the stop waited for no timeout"
+        began.elapsed() < Duration::from_secs(9),
+        "the server waited for its tails"
     );
 }
 
 #[test]
-fn long_polls_end_with_the_turn_or_with_their_time() {
+fn a_long_poll_ends_with_the_turn_or_after_its_timeout() {
     let world = World::new();
     let (one, two) = (world.serve(), world.serve());
     let client = one.client();
@@ -191,13 +197,13 @@ fn long_polls_end_with_the_turn_or_with_their_time() {
         .fails(422, "invalid");
     client.get(&format!("{path}?wait=-1")).fails(422, "invalid");
     std::thread::scope(|scope| {
-        let waiting = scope.spawn(|| client.see(&format!("{path}?wait=30000")));
+        let poll = scope.spawn(|| client.see(&format!("{path}?wait=30000")));
         std::thread::sleep(Duration::from_millis(200));
         let done = json!({"answer_neutral": "a"});
         two.client()
             .post(&format!("{path}/finalize"), &done)
             .wrote(200);
-        assert_eq!(waiting.join().unwrap()["status"], "finalized");
+        assert_eq!(poll.join().unwrap()["status"], "finalized");
     });
     assert_eq!(
         client.see(&format!("{path}?wait=30000"))["status"],
@@ -210,7 +216,7 @@ fn a_stream_with_two_start_positions_is_refused() {
     let world = World::new();
     let server = world.serve();
     let client = server.client();
-    whole_turn(&client, "s", 1);
+    record_turn(&client, "s", 1);
     let refused = Tail::open(server.origin(), "/s/items?cursor=1", &[]);
     assert_eq!(refused.status(), 422);
     client

@@ -1,4 +1,4 @@
-//! A reader of server-sent events that keeps every byte.
+//! A client that reads server-sent events.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use serde_json::Value;
 
-/// One event.
+/// A server-sent event.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Event {
     pub(crate) name: String,
@@ -20,14 +20,15 @@ impl Event {
     }
 }
 
-/// An open stream.
+/// An open stream of events.
 pub(crate) struct Tail {
     lines: BufReader<TcpStream>,
+    /// The status line and the headers of the answer.
     pub(crate) head: String,
 }
 
 impl Tail {
-    /// Opens a stream below `/api/v1/sessions`; with HTTP/1.0, so that the body is the stream itself.
+    /// Opens a stream; `path` is below `/api/v1/sessions`. HTTP/1.0 has no chunks, so the body is the stream itself.
     pub(crate) fn open(origin: &str, path: &str, headers: &[(&str, &str)]) -> Self {
         let address = origin.strip_prefix("http://").unwrap();
         let mut stream = TcpStream::connect(address).unwrap();
@@ -54,7 +55,7 @@ impl Tail {
         self.head[9..12].parse().unwrap()
     }
 
-    /// The next event; `None` at the end of the stream.
+    /// Reads the next event; `None` at the end of the stream.
     pub(crate) fn next(&mut self) -> Option<Event> {
         let mut event = Event {
             name: "message".to_owned(),
@@ -82,13 +83,15 @@ impl Tail {
         }
     }
 
-    /// The next `n` events.
+    /// Reads the next `n` events.
     pub(crate) fn take(&mut self, n: usize) -> Vec<Event> {
         let events = (0..n).map(|_| self.next());
-        events.collect::<Option<_>>().expect("more events")
+        events
+            .collect::<Option<_>>()
+            .expect("the stream ended too early")
     }
 
-    /// The rest of the stream.
+    /// Reads the stream to its end, as text.
     pub(crate) fn rest(mut self) -> String {
         let mut rest = String::new();
         self.lines.read_to_string(&mut rest).unwrap();

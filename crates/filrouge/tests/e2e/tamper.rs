@@ -1,4 +1,4 @@
-//! Changed bytes in the store's file: every later answer is correct, or an error that reports the damage.
+//! After bytes of the store's file are changed, every answer is correct, or an error that reports the damage.
 
 use std::fs;
 
@@ -12,6 +12,7 @@ use crate::world::{World, copy_tree};
 
 const SESSIONS: usize = 6;
 
+/// Records sessions with titles, complete turns and an open turn.
 fn fill(client: &Client) {
     for s in 0..SESSIONS {
         client.post("", &json!({ "session_id": format!("s{s}"), "title": format!("a title to be found {s}") })).wrote(201);
@@ -29,7 +30,8 @@ fn fill(client: &Client) {
     }
 }
 
-fn reads() -> Vec<String> {
+/// The paths of all compared reads; the first lists all sessions.
+fn read_paths() -> Vec<String> {
     let mut paths = vec!["?limit=500".to_owned()];
     for s in 0..SESSIONS {
         for path in [
@@ -47,30 +49,31 @@ fn reads() -> Vec<String> {
 }
 
 #[derive(Debug, PartialEq)]
-enum Reported {
+enum Verdict {
     /// The answer is the recorded content.
-    Truth,
+    Correct,
     /// The answer is an error that reports the damage.
-    Refusal,
-    /// The answer is content that was never recorded.
-    Lie,
+    Refused,
+    /// The answer is neither.
+    Wrong,
 }
 
-fn reported(reply: &Reply, written: &Reply) -> Reported {
-    if reply.status == 200 && reply.text == written.text {
-        return Reported::Truth;
+/// Compares an answer with that of the undamaged store.
+fn judge(reply: &Reply, undamaged: &Reply) -> Verdict {
+    if reply.status == 200 && reply.text == undamaged.text {
+        return Verdict::Correct;
     }
-    let known = [
+    let damage_codes = [
         "integrity_error",
         "key_missing",
         "store_unavailable",
         "internal",
     ];
     let code = || reply.body()["code"].as_str().unwrap_or_default().to_owned();
-    if reply.status >= 500 && known.contains(&code().as_str()) {
-        return Reported::Refusal;
+    if reply.status >= 500 && damage_codes.contains(&code().as_str()) {
+        return Verdict::Refused;
     }
-    Reported::Lie
+    Verdict::Wrong
 }
 
 /// The page size of the store's file.
@@ -82,23 +85,23 @@ fn is_index(bytes: &[u8], page: usize) -> bool {
     matches!(bytes[header], 0x02 | 0x0a)
 }
 
-/// Changes some bytes, either of index pages or of all others; returns their positions.
-fn damage(path: &std::path::Path, rng: &mut StdRng, of_index: bool) -> String {
+/// Changes some bytes, either in index pages or in all others; returns their positions.
+fn damage(path: &std::path::Path, rng: &mut StdRng, in_indexes: bool) -> String {
     let mut bytes = fs::read(path).unwrap();
     let pages: Vec<usize> = (0..bytes.len() / PAGE)
-        .filter(|page| is_index(&bytes, *page) == of_index)
+        .filter(|page| is_index(&bytes, *page) == in_indexes)
         .filter(|page| {
             bytes[page * PAGE..(page + 1) * PAGE]
                 .iter()
                 .any(|b| *b != 0)
         })
         .collect();
-    let mut places = Vec::new();
+    let mut positions = Vec::new();
     for _ in 0..rng.random_range(1..4) {
-        // Most of a page may be empty.
+        // Only bytes in use: most of a page may be empty.
         let page = pages[rng.random_range(0..pages.len())] * PAGE;
         let used: Vec<usize> = (page..page + PAGE).filter(|at| bytes[*at] != 0).collect();
-        // An index without entries has only a few bytes, which earlier damage may have changed.
+        // The page of an empty index has only a few such bytes, and earlier damage may have erased them.
         let Some(at) = used.choose(rng).copied() else {
             continue;
         };
@@ -107,58 +110,58 @@ fn damage(path: &std::path::Path, rng: &mut StdRng, of_index: bool) -> String {
             1 => bytes[at..(at + 16).min(page + PAGE)].fill(0),
             _ => bytes[at] = rng.random(),
         }
-        places.push(at.to_string());
+        positions.push(at.to_string());
     }
     fs::write(path, bytes).unwrap();
-    places.join(" ")
+    positions.join(" ")
 }
 
 #[test]
 fn damaged_tables_never_yield_wrong_answers() {
-    random_damage(false);
+    test_random_damage(false);
 }
 
-/// A damaged SQLite index that no longer points to a row hides the row; `verify` compares indexes with tables.
+/// A damaged SQLite index may hide rows. `verify` detects this, because it compares indexes with tables.
 #[test]
 fn damaged_indexes_are_found_by_verify() {
-    random_damage(true);
+    test_random_damage(true);
 }
 
-fn random_damage(of_index: bool) {
+fn test_random_damage(in_indexes: bool) {
     let seed = u64::from(rand::random::<u32>());
     eprintln!("seed {seed}");
     let mut rng = StdRng::seed_from_u64(seed);
     let world = World::on_sqlite();
     let server = world.serve();
     fill(&server.client());
-    let written: Vec<(String, Reply)> = reads()
+    let undamaged: Vec<(String, Reply)> = read_paths()
         .into_iter()
-        .map(|p| (p.clone(), server.client().get(&p)))
+        .map(|path| (path.clone(), server.client().get(&path)))
         .collect();
     server.stop();
     copy_tree(&world.path("data"), &world.path("good-data"));
     copy_tree(&world.path("state"), &world.path("good-state"));
-    let (mut untruths, mut refused) = (0, 0);
+    let (mut unreadable, mut unopened) = (0, 0);
     for round in 0..40 {
         for part in ["data", "state"] {
             fs::remove_dir_all(world.path(part)).unwrap();
             copy_tree(&world.path(&format!("good-{part}")), &world.path(part));
         }
-        let at = damage(&world.store(), &mut rng, of_index);
-        let what = format!("seed {seed}, round {round}, bytes {at}");
+        let positions = damage(&world.store(), &mut rng, in_indexes);
+        let what = format!("seed {seed}, round {round}, bytes {positions}");
         let verified = world.run(&["verify"]);
         let list = world.run(&["sessions", "list", "--json"]);
         if list.code == Some(0) {
             let list: Value = serde_json::from_str(&list.stdout).unwrap();
-            let same = list["data"] == written[0].1.body()["data"];
+            let same = list["data"] == undamaged[0].1.body()["data"];
             assert!(
-                same || of_index && verified.code != Some(0),
+                same || in_indexes && verified.code != Some(0),
                 "{what}: {list}"
             );
         }
         let doctor = world.run(&["doctor"]);
         if doctor.stdout.contains("FAILED  store") {
-            refused += 1;
+            unopened += 1;
             assert_ne!(verified.code, Some(0), "{what}: {verified:?}");
             continue;
         }
@@ -166,30 +169,30 @@ fn random_damage(of_index: bool) {
         let server = match world.try_serve() {
             Ok(server) => server,
             Err(log) => {
-                refused += 1;
+                unopened += 1;
                 assert!(log.contains("error[integrity_error]"), "{what}: {log}");
                 assert_ne!(verified.code, Some(0), "{what}: {verified:?}");
                 continue;
             }
         };
         let client = server.client();
-        let mut silent = Vec::new();
-        for (path, reply) in &written {
+        let mut incorrect = Vec::new();
+        for (path, reply) in &undamaged {
             let answer = client.get(path);
-            match reported(&answer, reply) {
-                Reported::Truth => {}
-                Reported::Lie if !of_index => {
-                    panic!("{what}: GET {path} shows what was never written: {answer:?}")
+            match judge(&answer, reply) {
+                Verdict::Correct => {}
+                Verdict::Wrong if !in_indexes => {
+                    panic!("{what}: GET {path} returns wrong content: {answer:?}")
                 }
-                Reported::Lie | Reported::Refusal => silent.push((path, answer)),
+                Verdict::Wrong | Verdict::Refused => incorrect.push((path, answer)),
             }
         }
-        if !silent.is_empty() {
-            untruths += 1;
+        if !incorrect.is_empty() {
+            unreadable += 1;
             assert_ne!(
                 verified.code,
                 Some(0),
-                "{what}: verify reports intact, but {silent:?}"
+                "{what}: verify reports intact, but {incorrect:?}"
             );
         }
         for s in 0..SESSIONS {
@@ -203,8 +206,11 @@ fn random_damage(of_index: bool) {
         }
         server.stop();
     }
-    eprintln!("of 40 damaged stores {refused} did not open and {untruths} refused a read");
-    assert!(refused + untruths > 0, "no damage was noticed: seed {seed}");
+    eprintln!("of 40 damaged stores, {unopened} did not open, and {unreadable} failed a read");
+    assert!(
+        unopened + unreadable > 0,
+        "no damage was detected: seed {seed}"
+    );
 }
 
 #[test]
@@ -259,15 +265,15 @@ fn a_changed_title_is_detected() {
 }
 
 #[test]
-fn a_torn_or_foreign_file_is_refused() {
+fn a_truncated_or_foreign_file_is_refused() {
     let world = World::on_sqlite();
     let server = world.serve();
     fill(&server.client());
     server.stop();
     let good = fs::read(world.store()).unwrap();
     for (what, bytes) in [
-        ("cut in a page", good[..good.len() / 2 + 100].to_vec()),
-        ("cut in the header", good[..50].to_vec()),
+        ("truncated in a page", good[..good.len() / 2 + 100].to_vec()),
+        ("truncated in the header", good[..50].to_vec()),
         (
             "text",
             b"hello, I am a text file of some length, not a database at all".to_vec(),

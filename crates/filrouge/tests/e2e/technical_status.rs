@@ -1,4 +1,4 @@
-//! The status of a tenant's live calls: figures, spikes, whether the agent is active, and who may read it.
+//! The technical status of a tenant's live calls: key figures, spikes, whether the agent is online, and permissions.
 
 use std::time::{Duration, Instant};
 
@@ -12,6 +12,7 @@ use crate::world::World;
 const SECOND: i64 = 1_000_000;
 const HOUR: i64 = 3600 * SECOND;
 
+/// The time that lies `micros` microseconds back.
 fn ago(micros: i64) -> String {
     Timestamp::from_micros(SystemClock.now().as_micros() - micros).to_string()
 }
@@ -20,29 +21,30 @@ fn ago(micros: i64) -> String {
 struct Calls(Caller);
 
 impl Calls {
-    fn report(&self, call: &str, key: &str, kind: &str, at: Option<String>) {
+    /// Records an event; without a time, it happens now.
+    fn record(&self, call: &str, key: &str, kind: &str, at: Option<String>) {
         let event = json!({ "key": key, "kind": kind, "at": at });
-        let reported = self.0.post(&format!("/{call}/events"), &event);
-        assert_eq!(reported.status, 201, "{reported:?}");
+        let reply = self.0.post(&format!("/{call}/events"), &event);
+        assert_eq!(reply.status, 201, "{reply:?}");
     }
 
-    fn make(&self, call: &str) {
-        let made = self.0.post("", &json!({ "session_id": call }));
-        assert_eq!(made.status, 201, "{made:?}");
+    fn create(&self, call: &str) {
+        let reply = self.0.post("", &json!({ "session_id": call }));
+        assert_eq!(reply.status, 201, "{reply:?}");
     }
 
-    fn ask(&self, tenant: &str) -> Reply {
+    fn status(&self, tenant: &str) -> Reply {
         let target = format!("/api/admin/tenants/{tenant}/technical-status");
         self.0.send("GET", &target, None)
     }
 
-    /// Polls until the status is as expected: a slow status is cached for some seconds.
+    /// Polls until the status satisfies `condition`; it may be cached for some seconds.
     #[track_caller]
-    fn once(&self, what: &str, reached: impl Fn(&Value) -> bool) -> Value {
+    fn until(&self, what: &str, condition: impl Fn(&Value) -> bool) -> Value {
         let began = Instant::now();
         loop {
-            let status = self.ask("default").is(200);
-            if reached(&status) {
+            let status = self.status("default").is(200);
+            if condition(&status) {
                 return status;
             }
             assert!(
@@ -58,7 +60,7 @@ impl Calls {
 fn the_status_of_a_new_tenant_is_empty() {
     let world = World::new();
     let server = world.serve();
-    let status = Calls(Caller::anonymous(&server)).ask("default").is(200);
+    let status = Calls(Caller::anonymous(&server)).status("default").is(200);
     assert_eq!(status["calls"], 0);
     for absent in [
         "call_lock_timeout_rate_pct",
@@ -71,8 +73,8 @@ fn the_status_of_a_new_tenant_is_empty() {
     ] {
         assert_eq!(status.get(absent), Some(&Value::Null), "{absent}: {status}");
     }
-    for not in ["call_lock_timeout_alert", "call_lock_timeout_spike"] {
-        assert_eq!(status[not], false, "{not}");
+    for flag in ["call_lock_timeout_alert", "call_lock_timeout_spike"] {
+        assert_eq!(status[flag], false, "{flag}");
     }
     assert_eq!(status["resume_from_pg_count"], 0);
     assert_eq!(status["service_agent"], "offline");
@@ -87,16 +89,16 @@ fn figures_follow_recorded_events() {
     let world = World::new();
     let server = world.serve();
     let calls = Calls(Caller::anonymous(&server));
-    // One of last week's calls is too old to count.
+    // The status covers seven days, so the first call is too old.
     for (call, days) in [("old", 8), ("a", 6), ("b", 3), ("c", 1)] {
-        calls.make(call);
-        calls.report(call, "start", "call_started", Some(ago(days * 24 * HOUR)));
+        calls.create(call);
+        calls.record(call, "start", "call_started", Some(ago(days * 24 * HOUR)));
     }
-    calls.report("a", "resume", "resume_from_pg", Some(ago(2 * HOUR)));
-    calls.report("b", "hand", "transferred_human", Some(ago(2 * HOUR)));
+    calls.record("a", "resume", "resume_from_pg", Some(ago(2 * HOUR)));
+    calls.record("b", "transfer", "transferred_human", Some(ago(2 * HOUR)));
     let last = ago(16 * 60 * SECOND);
-    calls.report("b", "wait-0", "call_lock_timeout", Some(last.clone()));
-    let status = calls.once("six events", |s| s["events"] == 6);
+    calls.record("b", "wait-0", "call_lock_timeout", Some(last.clone()));
+    let status = calls.until("six events", |s| s["events"] == 6);
     assert_eq!(status["calls"], 3);
     assert_eq!(status["call_lock_timeouts"], 1);
     assert_eq!(status["call_lock_timeout_rate_pct"], 33.33); // 1 / 3 x 100
@@ -109,20 +111,20 @@ fn figures_follow_recorded_events() {
     let seconds = status["last_event_ago"].as_u64().unwrap();
     assert!((960..1200).contains(&seconds), "{seconds}");
     assert_eq!(status["service_agent"], "offline");
-    // Two more within the hour, recorded in real time: a spike, and the agent is active.
+    // Two more timeouts now: a spike, and the agent is online.
     for n in 1..3 {
-        calls.report("b", &format!("wait-{n}"), "call_lock_timeout", None);
+        calls.record("b", &format!("wait-{n}"), "call_lock_timeout", None);
     }
-    let status = calls.once("a spike", |s| s["call_lock_timeout_spike"] == true);
+    let status = calls.until("a spike", |s| s["call_lock_timeout_spike"] == true);
     assert_eq!(status["call_lock_timeout_rate_pct"], 100.0); // 3 / 3 x 100
     assert_eq!(status["service_agent"], "online");
     assert!(status["last_event_ago"].as_u64().unwrap() < 900);
-    // Three are no spike if each of the week's other hours had one: 3 is not more than 3 x 167 / 167.
+    // Three in the last hour are no spike if the week's other 167 hours had one each: 3 is not more than 3 x 167 / 167.
     for n in 0..167 {
-        let key = format!("before-{n}");
-        calls.report("b", &key, "call_lock_timeout", Some(ago(30 * HOUR + n)));
+        let key = format!("earlier-{n}");
+        calls.record("b", &key, "call_lock_timeout", Some(ago(30 * HOUR + n)));
     }
-    let status = calls.once("no spike", |s| s["call_lock_timeouts"] == 170);
+    let status = calls.until("no spike", |s| s["call_lock_timeouts"] == 170);
     assert_eq!(status["call_lock_timeout_spike"], false);
 }
 
@@ -136,22 +138,22 @@ fn only_a_tenants_admins_get_the_status() {
     let server = world.serve();
     let bearing = |key: &str| Calls(Caller::bearing(&server, key));
     let admin = bearing(&admin);
-    admin.make("s");
-    admin.report("s", "start", "call_started", None);
-    admin.once("the call", |s| s["calls"] == 1);
+    admin.create("s");
+    admin.record("s", "start", "call_started", None);
+    admin.until("the call", |s| s["calls"] == 1);
     // Another tenant looks absent, whether or not it exists.
     let other = bearing(&other);
-    let none = other.ask("default").fails(404, "tenant_not_found");
-    assert_eq!(none["detail"], "there is no tenant \"default\"");
-    other.ask("never-was").fails(404, "tenant_not_found");
-    assert_eq!(other.ask("other").is(200)["events"], 0);
+    let problem = other.status("default").fails(404, "tenant_not_found");
+    assert_eq!(problem["detail"], "there is no tenant \"default\"");
+    other.status("never-was").fails(404, "tenant_not_found");
+    assert_eq!(other.status("other").is(200)["events"], 0);
     for caller in [bearing(&auditor), bearing(&service), bearing(&user)] {
         for tenant in ["default", "other"] {
-            caller.ask(tenant).fails(403, "forbidden");
+            caller.status(tenant).fails(403, "forbidden");
         }
     }
     let for_ada = Calls(admin.0.of("ada"));
-    for_ada.ask("default").fails(403, "forbidden");
+    for_ada.status("default").fails(403, "forbidden");
     let anonymous = Calls(Caller::anonymous(&server));
-    anonymous.ask("default").fails(401, "unauthenticated");
+    anonymous.status("default").fails(401, "unauthenticated");
 }

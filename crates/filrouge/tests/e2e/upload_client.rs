@@ -1,4 +1,4 @@
-//! A sender of request bodies that controls when each byte is sent.
+//! A client that uploads a request body piece by piece, when the test requests it.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{Shutdown, TcpStream};
@@ -10,13 +10,13 @@ use crate::http::{Client, Reply};
 use crate::limits::{metric, until};
 use crate::world::{Server, durability};
 
-/// A chunked body that is being sent.
+/// A request whose chunked body has not ended.
 pub(crate) struct Upload {
     stream: TcpStream,
 }
 
 impl Upload {
-    /// Sends the head of a POST below `/api/v1/sessions`.
+    /// Sends the head of a POST; `path` is below `/api/v1/sessions`.
     pub(crate) fn begin(origin: &str, path: &str, headers: &[(&str, &str)]) -> Self {
         let address = origin.strip_prefix("http://").unwrap();
         let mut stream = TcpStream::connect(address).unwrap();
@@ -35,7 +35,7 @@ impl Upload {
         Self { stream }
     }
 
-    /// A stream in OpenAI's chat format.
+    /// Begins to record a stream in OpenAI's chat format; `turn` is a path, `more` further query parameters.
     pub(crate) fn chat(server: &Server, turn: &str, more: &str) -> Self {
         let path = format!("{turn}/stream?format=openai-chat{more}");
         Self::begin(
@@ -45,23 +45,24 @@ impl Upload {
         )
     }
 
+    /// Sends a piece of the body.
     pub(crate) fn send(&mut self, text: &str) {
         self.try_send(text).unwrap();
     }
 
-    /// Sends text that the server may no longer read.
+    /// Sends a piece of the body that the server may no longer read.
     pub(crate) fn try_send(&mut self, text: &str) -> std::io::Result<()> {
         let chunk = format!("{:x}\r\n{text}\r\n", text.len());
         self.stream.write_all(chunk.as_bytes())
     }
 
-    /// Sends text of the model.
+    /// Sends a chunk of the chat format with this text of the model.
     pub(crate) fn say(&mut self, text: &str) {
         self.send(&text_chunk(text));
     }
 
-    /// Disconnects without an end.
-    pub(crate) fn vanish(self) {
+    /// Disconnects without ending the body.
+    pub(crate) fn disconnect(self) {
         self.stream.shutdown(Shutdown::Both).unwrap();
     }
 
@@ -100,10 +101,10 @@ impl Upload {
     }
 }
 
-/// The end of a stream.
+/// The last event of a stream in the chat format.
 pub(crate) const DONE: &str = "data: [DONE]\n\n";
 
-/// A chunk with this delta.
+/// A chunk of the chat format with this delta.
 pub(crate) fn chunk(delta: &Value, finish: Option<&str>) -> String {
     let choice = json!({"index": 0, "delta": delta, "finish_reason": finish});
     let chunk =
@@ -115,14 +116,15 @@ pub(crate) fn text_chunk(text: &str) -> String {
     chunk(&json!({"role": "assistant", "content": text}), None)
 }
 
+/// The end of an answer: its last chunk, and [`DONE`].
 pub(crate) fn stop() -> String {
     chunk(&json!({}), Some("stop")) + DONE
 }
 
-/// Tool calls, and a stop that waits for their results.
-pub(crate) fn calls(names: &[(&str, &str)]) -> String {
+/// Tool calls with these ids and names, and the end of an answer that waits for their results.
+pub(crate) fn calls(calls: &[(&str, &str)]) -> String {
     let mut text = String::new();
-    for (index, (id, name)) in names.iter().enumerate() {
+    for (index, (id, name)) in calls.iter().enumerate() {
         let begin = json!({"index": index, "id": id, "type": "function", "function": {"name": name, "arguments": ""}});
         text += &chunk(&json!({"tool_calls": [begin]}), None);
         for piece in ["{\"where\":", "\"left\"}"] {
@@ -140,34 +142,35 @@ pub(crate) fn turn(client: &Client, request: &str) -> String {
     format!("/s/turns/{}", turn["turn_id"].as_str().unwrap())
 }
 
-/// Channel and parts of the session's items.
+/// The channel and the parts of each item of the session `s`.
 pub(crate) fn journal(client: &Client) -> Vec<(String, Value)> {
     let items = client.all("/s/items", 100);
-    let of = |i: &Value| {
+    let channel_and_parts = |item: &Value| {
         (
-            i["channel"].as_str().unwrap().to_owned(),
-            i["parts"].clone(),
+            item["channel"].as_str().unwrap().to_owned(),
+            item["parts"].clone(),
         )
     };
-    items.iter().map(of).collect()
+    items.iter().map(channel_and_parts).collect()
 }
 
+/// The parts of an item with one text.
 pub(crate) fn text(text: &str) -> Value {
     json!([{"type": "text", "text": text}])
 }
 
 /// Waits until this server has written a draft.
-pub(crate) fn drafted(server: &Server) {
+pub(crate) fn wait_for_draft(server: &Server) {
     let client = server.client();
     until("a draft is written", || {
         metric(&client, "filrouge_stream_drafts_total") >= 1.0
     });
 }
 
-/// Waits until this many streams are being recorded, which means that their requests have arrived.
-pub(crate) fn arrived(server: &Server, streams: f64) {
+/// Waits until the server records this number of streams.
+pub(crate) fn wait_for_streams(server: &Server, streams: f64) {
     let client = server.client();
-    until("the streams have arrived", || {
+    until("the server records the streams", || {
         metric(&client, "filrouge_streams_under_way") >= streams
     });
 }

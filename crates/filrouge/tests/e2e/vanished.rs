@@ -1,4 +1,4 @@
-//! A store with commits vanishes, while the folder of the anchor remembers it (DESIGN §9).
+//! A store with commits has vanished. No new one replaces it, because the anchor's folder has its record (DESIGN §9).
 
 use std::fs;
 use std::path::Path;
@@ -9,12 +9,13 @@ use crate::caller::within_five_seconds;
 use crate::http::Client;
 use crate::world::{World, copy_tree};
 
+/// Records a complete turn of the session `s`.
 fn write(client: &Client, request: &str) {
     let body = json!({ "request_id": request, "question_neutral": "?", "answer_neutral": "!" });
     client.post("/s/turns", &body).wrote(201);
 }
 
-/// Fills the store, and creates an API key.
+/// Creates the store with a turn and an API key.
 fn fill(world: &World) {
     let server = world.serve();
     write(&server.client(), "r1");
@@ -37,13 +38,13 @@ fn is_anchored(world: &World) -> bool {
     })
 }
 
-/// Checks that nothing opens the store, and that nothing was created in its place.
+/// Checks that the server and all commands refuse the store, and that they change nothing.
 #[track_caller]
 fn check_refused(world: &World, what: &str, stored: impl Fn() -> String) {
     let before = stored();
     let log = world.try_serve().err().expect(what);
-    for words in ["this machine has seen the store", "filrouge anchor accept"] {
-        assert!(log.contains(words), "{what}: {log}");
+    for message in ["this machine has seen the store", "filrouge anchor accept"] {
+        assert!(log.contains(message), "{what}: {log}");
     }
     for command in [
         &["sessions", "list"][..],
@@ -57,10 +58,10 @@ fn check_refused(world: &World, what: &str, stored: impl Fn() -> String) {
         assert_ne!(done.code, Some(0), "{what}: {command:?}: {done:?}");
         assert!(text.contains("has seen the store"), "{what}: {done:?}");
     }
-    assert_eq!(stored(), before, "{what}");
+    assert_eq!(stored(), before, "{what}: stored data changed");
 }
 
-/// Checks that the loss can be accepted, with a warning that keys are gone.
+/// Checks that an operator can accept the loss, with a warning about lost API keys.
 #[track_caller]
 fn check_accepted(world: &World, what: &str) {
     let done = world.run(&["anchor", "accept"]);
@@ -75,8 +76,9 @@ fn check_accepted(world: &World, what: &str) {
     world.verify();
 }
 
+/// All stored data, for comparison.
 fn files(world: &World) -> String {
-    format!("{:?}", world.stored())
+    format!("{:?}", world.stored_data())
 }
 
 fn remove(path: &Path) {
@@ -87,12 +89,12 @@ fn remove(path: &Path) {
 fn a_vanished_file_is_not_replaced_by_an_empty_store() {
     let other = World::on_sqlite();
     fill(&other);
-    type Vanish<'a> = &'a dyn Fn(&World);
-    let ways: [(&str, Vanish<'_>); 4] = [
-        ("the data folder is gone", &|world| {
+    type Lose<'a> = &'a dyn Fn(&World);
+    let losses: [(&str, Lose<'_>); 4] = [
+        ("the data folder was removed", &|world| {
             fs::remove_dir_all(world.path("data")).unwrap();
         }),
-        ("the file is gone", &|world| remove(&world.store())),
+        ("the file was removed", &|world| remove(&world.store())),
         ("the file is empty", &|world| {
             fs::write(world.store(), "").unwrap();
         }),
@@ -101,10 +103,10 @@ fn a_vanished_file_is_not_replaced_by_an_empty_store() {
             fs::copy(other.keyring(), world.keyring()).unwrap();
         }),
     ];
-    for (what, vanish) in ways {
+    for (what, lose) in losses {
         let world = World::on_sqlite();
         fill(&world);
-        vanish(&world);
+        lose(&world);
         check_refused(&world, what, || files(&world));
         if what.starts_with("another") {
             world.ok(&["anchor", "accept"]);
@@ -115,7 +117,7 @@ fn a_vanished_file_is_not_replaced_by_an_empty_store() {
     }
 }
 
-/// Right after its creation, most of a store is in the write-ahead log.
+/// After a kill, most of a new store is in its write-ahead log.
 #[test]
 fn a_store_without_its_write_ahead_log_is_refused() {
     let world = World::on_sqlite();
@@ -123,12 +125,12 @@ fn a_store_without_its_write_ahead_log_is_refused() {
     write(&server.client(), "r1");
     within_five_seconds("the anchor names the commit", || is_anchored(&world));
     server.kill();
-    for end in ["-wal", "-shm"] {
+    for suffix in ["-wal", "-shm"] {
         let mut name = world.store().into_os_string();
-        name.push(end);
+        name.push(suffix);
         remove(Path::new(&name));
     }
-    check_refused(&world, "without a WAL", || files(&world));
+    check_refused(&world, "without a write-ahead log", || files(&world));
 }
 
 #[test]
@@ -156,7 +158,7 @@ fn another_store_in_the_database_is_refused() {
     fill(&world);
     let id = "UPDATE filrouge.store SET value = gen_random_uuid()::text WHERE name = 'store_id'";
     world.database().sql(id);
-    check_refused(&world, "another id", || {
+    check_refused(&world, "another store id", || {
         let rows = "SELECT * FROM filrouge.store ORDER BY name";
         format!("{:?}", world.database().sql(rows))
     });
@@ -175,7 +177,7 @@ fn an_empty_store_may_be_removed() {
 }
 
 #[test]
-fn the_loss_is_accepted_although_the_record_is_damaged() {
+fn a_loss_can_be_accepted_even_if_the_record_is_damaged() {
     let world = World::on_sqlite();
     fill(&world);
     fs::remove_dir_all(world.path("data")).unwrap();
@@ -189,7 +191,7 @@ fn the_loss_is_accepted_although_the_record_is_damaged() {
     world.serve().stop();
 }
 
-/// Relative and absolute paths name the same store.
+/// A relative path names the same store as an absolute one.
 #[test]
 fn the_record_does_not_depend_on_the_working_directory() {
     let world = World::on_sqlite();
@@ -202,7 +204,7 @@ fn the_record_does_not_depend_on_the_working_directory() {
 }
 
 #[test]
-fn without_an_anchor_a_store_is_degraded_until_it_is_accepted() {
+fn without_an_anchor_the_status_is_degraded_until_the_store_is_accepted() {
     let world = World::new();
     fill(&world);
     let (folder, moved) = (world.path("state/filrouge/anchor"), world.path("moved"));

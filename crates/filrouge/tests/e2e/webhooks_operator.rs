@@ -1,4 +1,4 @@
-//! Webhooks for operators: dead letters, a receiver that is gone, and the configuration.
+//! Webhooks for operators: dead letters, receivers that answer 410, and the configuration.
 
 use std::time::Duration;
 
@@ -7,8 +7,8 @@ use serde_json::{Value, json};
 use crate::caller::within_five_seconds;
 use crate::receiver::{Answer, Receiver};
 use crate::webhooks::{
-    NEWER, SECRET, at_least_once_in_order, configure, doctor, make, names, secret, signed_by,
-    write_config,
+    NEW_SECRET, SECRET, assert_at_least_once_in_order, configure, create_session, doctor,
+    is_signed_by, sessions, with_secret, write_config,
 };
 use crate::world::World;
 
@@ -16,20 +16,20 @@ use crate::world::World;
 fn dead_letters_are_shown_and_resent_on_request() {
     let world = World::new();
     let receiver = Receiver::start();
-    configure(&world, &receiver, &secret("max_attempts = 2"));
+    configure(&world, &receiver, &with_secret("max_attempts = 2"));
     let server = world.serve();
     let client = server.client();
-    within_five_seconds("it begins", || doctor(&world)["cursor"].is_string());
-    receiver.will(&[Answer::Status(500), Answer::Status(503)]);
-    make(&client, "lost");
-    let got = receiver.until("both attempts", |got| got.len() == 2);
+    within_five_seconds("the webhook runs", || doctor(&world)["cursor"].is_string());
+    receiver.answer_next(&[Answer::Status(500), Answer::Status(503)]);
+    create_session(&client, "lost");
+    let messages = receiver.until("both attempts", |messages| messages.len() == 2);
     within_five_seconds("the message becomes a dead letter", || {
         doctor(&world)["dead_letters"]
             .as_array()
             .is_some_and(|l| l.len() == 1)
     });
-    make(&client, "next");
-    receiver.until("the feed continues", |got| got.len() == 3);
+    create_session(&client, "next");
+    receiver.until("the feed continues", |messages| messages.len() == 3);
     let done = world.run(&["doctor"]);
     assert_eq!(done.code, Some(1), "{done:?}");
     assert!(
@@ -48,10 +48,13 @@ fn dead_letters_are_shown_and_resent_on_request() {
             .contains("filrouge_webhook_dead_letters_total{webhook=\"crm\"} 1")
     );
 
-    let reported = world.ok(&["doctor", "webhooks", "--redeliver", "crm"]);
-    assert!(reported.starts_with("1 dead letters"), "{reported}");
-    let all = receiver.until("the lost one", |got| got.len() == 4);
-    assert_eq!((&all[3].id, &all[3].body), (&got[0].id, &got[0].body));
+    let output = world.ok(&["doctor", "webhooks", "--redeliver", "crm"]);
+    assert!(output.starts_with("1 dead letters"), "{output}");
+    let all = receiver.until("the dead letter", |messages| messages.len() == 4);
+    assert_eq!(
+        (&all[3].id, &all[3].body),
+        (&messages[0].id, &messages[0].body)
+    );
     within_five_seconds("no dead letter is left", || {
         doctor(&world)["dead_letters"] == json!([])
     });
@@ -64,65 +67,65 @@ fn dead_letters_are_shown_and_resent_on_request() {
 fn a_receiver_that_answers_410_is_not_called_until_it_is_enabled() {
     let world = World::new();
     let receiver = Receiver::start();
-    configure(&world, &receiver, &secret(""));
+    configure(&world, &receiver, &with_secret(""));
     let server = world.serve();
     let client = server.client();
-    within_five_seconds("it begins", || doctor(&world)["cursor"].is_string());
-    receiver.will(&[Answer::Status(410)]);
-    make(&client, "a");
+    within_five_seconds("the webhook runs", || doctor(&world)["cursor"].is_string());
+    receiver.answer_next(&[Answer::Status(410)]);
+    create_session(&client, "a");
     within_five_seconds("the webhook is disabled", || {
         doctor(&world)["disabled_at"].is_string()
     });
-    make(&client, "b");
+    create_session(&client, "b");
     std::thread::sleep(Duration::from_millis(2500));
-    assert_eq!(receiver.got().len(), 1);
+    assert_eq!(receiver.received().len(), 1);
     assert!(server.log().contains("the receiver answers 410"));
     assert!(world.run(&["doctor"]).stdout.contains("--enable crm"));
     world.ok(&["doctor", "webhooks", "--enable", "crm"]);
-    receiver.until("the rest", |got| {
-        names(&got.last().unwrap().changes()).contains(&"b".to_owned())
+    receiver.until("the rest", |messages| {
+        sessions(&messages.last().unwrap().changes()).contains(&"b".to_owned())
     });
-    at_least_once_in_order(&client, &receiver.changes());
+    assert_at_least_once_in_order(&client, &receiver.changes());
 }
 
 #[test]
 fn a_wrong_configuration_is_refused_without_showing_secrets() {
     let world = World::new();
-    let fine = format!(
+    let valid = format!(
         "[[webhooks]]\nname = \"a\"\nurl = \"https://example.org/x\"\nsecret = \"{SECRET}\"\n"
     );
     let short = "whsec_c2hvcnQ=";
-    for (text, reported) in [
-        (fine.repeat(2), "twice"),
-        (fine.replace("secret = ", "secrets = "), "it is invalid"),
+    for (text, error) in [
+        (valid.repeat(2), "twice"),
+        (valid.replace("secret = ", "secrets = "), "it is invalid"),
         (
-            fine.replace(&format!("\"{SECRET}\""), &SECRET.replace("whsec_", "")),
+            valid.replace(&format!("\"{SECRET}\""), &SECRET.replace("whsec_", "")),
             "it is invalid",
         ),
-        (fine.replace(SECRET, short), "24 to 64 bytes"),
+        (valid.replace(SECRET, short), "24 to 64 bytes"),
         (
-            fine.replace("secret = ", "secret_env = \"FILROUGE_TEST_SECRET\"\n#"),
+            valid.replace("secret = ", "secret_env = \"FILROUGE_TEST_SECRET\"\n#"),
             "FILROUGE_TEST_SECRET is not set",
         ),
         (
-            fine.replace("secret = ", "secret_file = \"none\"\n#"),
+            valid.replace("secret = ", "secret_file = \"none\"\n#"),
             "none",
         ),
-        (fine.replace("secret = ", "#"), "needs one of"),
+        (valid.replace("secret = ", "#"), "needs one of"),
         (
-            fine.replace("https://example.org/x", "ftp://example.org/hidden"),
+            valid.replace("https://example.org/x", "ftp://example.org/hidden"),
             "http",
         ),
-        (fine.replace("\"a\"", "\"a/b\""), "letters"),
-        (format!("{fine}batch = 0\n"), "batch"),
-        (format!("{fine}timeout_ms = 60001\n"), "timeout_ms"),
-        (format!("{fine}max_attempts = 0\n"), ""),
+        (valid.replace("\"a\"", "\"a/b\""), "letters"),
+        (format!("{valid}batch = 0\n"), "batch"),
+        (format!("{valid}timeout_ms = 60001\n"), "timeout_ms"),
+        (format!("{valid}max_attempts = 0\n"), ""),
         (
-            format!("{fine}kinds = [\"items\", \"x\"]\n"),
+            format!("{valid}kinds = [\"items\", \"x\"]\n"),
             "known: created",
         ),
-        (format!("{fine}from = \"now\"\n"), "beginning"),
-        (format!("{fine}color = 1\n"), ""),
+        (format!("{valid}from = \"now\"\n"), "beginning"),
+        (format!("{valid}color = 1\n"), ""),
     ] {
         write_config(&world, &text);
         let done = world.run(&["serve", "--listen", "127.0.0.1:0"]);
@@ -131,16 +134,16 @@ fn a_wrong_configuration_is_refused_without_showing_secrets() {
             (Some(2), ""),
             "{text}{done:?}"
         );
-        assert!(done.stderr.contains(reported), "{text}{done:?}");
+        assert!(done.stderr.contains(error), "{text}{done:?}");
         for hidden in [&SECRET[6..], &short[6..], "hidden"] {
             assert!(!done.stderr.contains(hidden), "{text}{done:?}");
         }
     }
-    assert!(world.is_empty(), "nothing was created");
+    assert!(world.is_empty(), "a refused start created the store");
 }
 
 #[test]
-fn secrets_are_read_from_files_and_the_environment_and_a_webhook_may_be_off() {
+fn secrets_are_read_from_files_and_the_environment_and_a_webhook_may_be_disabled() {
     let world = World::new();
     let receiver = Receiver::start();
     let section = |name: &str, more: &str| {
@@ -154,8 +157,8 @@ fn secrets_are_read_from_files_and_the_environment_and_a_webhook_may_be_off() {
         &[
             section("file", "secret_file = \"crm.secret\""),
             section("environment", "secret_env = \"FILROUGE_CRM_SECRET\""),
-            section("off", &secret("enabled = false")),
-            section("elsewhere", &secret("tenant = \"other\"")),
+            section("off", &with_secret("enabled = false")),
+            section("elsewhere", &with_secret("tenant = \"other\"")),
         ]
         .concat(),
     );
@@ -166,14 +169,14 @@ fn secrets_are_read_from_files_and_the_environment_and_a_webhook_may_be_off() {
     .unwrap();
     let server = world.serve_where(
         &[
-            ("FILROUGE_CRM_SECRET", NEWER),
+            ("FILROUGE_CRM_SECRET", NEW_SECRET),
             ("FILROUGE_LISTEN", "127.0.0.1:0"),
         ],
         &[],
     );
-    within_five_seconds("both begin", || {
-        let reported = world.json(&["doctor", "webhooks"]);
-        reported["webhooks"]
+    within_five_seconds("the three enabled webhooks run", || {
+        let report = world.json(&["doctor", "webhooks"]);
+        report["webhooks"]
             .as_array()
             .unwrap()
             .iter()
@@ -181,23 +184,25 @@ fn secrets_are_read_from_files_and_the_environment_and_a_webhook_may_be_off() {
             .count()
             == 3
     });
-    make(&server.client(), "s");
-    let got = receiver.until("both", |got| got.len() == 2);
-    for message in &got {
+    create_session(&server.client(), "s");
+    let messages = receiver.until("the messages of this tenant's two webhooks", |messages| {
+        messages.len() == 2
+    });
+    for message in &messages {
         let secret = if message.json()["webhook"] == "file" {
             SECRET
         } else {
-            NEWER
+            NEW_SECRET
         };
-        assert!(signed_by(message, secret), "{message:?}");
+        assert!(is_signed_by(message, secret), "{message:?}");
     }
     std::thread::sleep(Duration::from_millis(500));
-    assert_eq!(receiver.got().len(), 2);
-    let reported = world.json(&["doctor", "webhooks"]);
+    assert_eq!(receiver.received().len(), 2);
+    let report = world.json(&["doctor", "webhooks"]);
     assert_eq!(
         (
-            &reported["webhooks"][2]["enabled"],
-            &reported["webhooks"][2]["cursor"]
+            &report["webhooks"][2]["enabled"],
+            &report["webhooks"][2]["cursor"]
         ),
         (&json!(false), &Value::Null)
     );

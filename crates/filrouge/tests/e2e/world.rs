@@ -1,4 +1,4 @@
-//! A hermetic home, the built binary in it, and a running server.
+//! A hermetic home folder, commands of the built binary in it, and servers.
 
 use std::fs;
 use std::io::{BufRead, BufReader};
@@ -14,27 +14,27 @@ use tempfile::TempDir;
 
 use crate::http::Client;
 
-/// The longest time that a start may take on any machine.
+/// The maximum time of a server's start, also on slow machines.
 const START_LIMIT: Duration = Duration::from_secs(60);
 
-/// The tables of a store.
+/// Lists the tables of a store in PostgreSQL.
 const TABLES: &str = "SELECT tablename FROM pg_tables WHERE schemaname = 'filrouge'";
 
-/// An empty home; kept when a test fails.
+/// An empty home folder with a store; kept when a test fails.
 ///
-/// Its store is the one in the home, unless the tests' own environment has `FILROUGE_TEST_STORE=postgres`: then it is
-/// an empty PostgreSQL database, which `FILROUGE_STORE` names to every command.
+/// The store is a SQLite file in the folder. If the tests' own environment has `FILROUGE_TEST_STORE=postgres`, it is an
+/// empty PostgreSQL database, and every command gets its URL in `FILROUGE_STORE`.
 pub(crate) struct World {
     dir: TempDir,
     servers: AtomicU32,
-    /// `FILROUGE_STORE`, unless the store is in the home.
+    /// The value of `FILROUGE_STORE`; absent if the store is in the home folder.
     url: Option<String>,
     database: Option<Database>,
-    /// The durability that writes to the store report.
+    /// The durability in the answers to writes.
     durability: &'static str,
 }
 
-/// Whether worlds use a PostgreSQL database by default.
+/// Whether [`World::new`] uses a PostgreSQL database.
 fn on_postgres() -> bool {
     match std::env::var("FILROUGE_TEST_STORE").as_deref() {
         Ok("postgres") => true,
@@ -43,12 +43,12 @@ fn on_postgres() -> bool {
     }
 }
 
-/// The durability that writes in such worlds report: the database server does not wait for the disk.
+/// The durability in the answers to writes in a [`World::new`]. The tests' PostgreSQL server runs without fsync.
 pub(crate) fn durability() -> &'static str {
     if on_postgres() { "buffered" } else { "flushed" }
 }
 
-/// The result of a command.
+/// The exit code and the output of a command.
 #[derive(Debug)]
 pub(crate) struct Done {
     pub(crate) code: Option<i32>,
@@ -64,9 +64,9 @@ impl World {
         Self::on_sqlite()
     }
 
-    /// A world for tests of SQLite's file, even if `FILROUGE_TEST_STORE` names another store.
+    /// A world whose store is a SQLite file, even if `FILROUGE_TEST_STORE` names another store.
     pub(crate) fn on_sqlite() -> Self {
-        Self::with(None, "flushed")
+        Self::create(None, "flushed")
     }
 
     /// A world whose store is an empty PostgreSQL database.
@@ -77,13 +77,13 @@ impl World {
         world
     }
 
-    /// A world whose store is at `url`, with this durability.
+    /// A world whose store is at `url`; the answers to writes have this durability.
     pub(crate) fn at(url: &str, durability: &'static str) -> Self {
-        Self::with(Some(url.to_owned()), durability)
+        Self::create(Some(url.to_owned()), durability)
     }
 
-    /// Another machine: it shares only the store with this one, and has a copy of the keys.
-    pub(crate) fn beside(&self) -> Self {
+    /// Another machine: it shares only the store with this one, and has a copy of the keyring.
+    pub(crate) fn other_machine(&self) -> Self {
         let url = self.url.as_deref().expect("a store that machines share");
         let other = Self::at(url, self.durability);
         fs::create_dir_all(other.keyring().parent().unwrap()).unwrap();
@@ -91,7 +91,7 @@ impl World {
         other
     }
 
-    fn with(url: Option<String>, durability: &'static str) -> Self {
+    fn create(url: Option<String>, durability: &'static str) -> Self {
         Self {
             dir: TempDir::with_prefix("filrouge-e2e-").expect("a temporary directory"),
             servers: AtomicU32::new(0),
@@ -106,13 +106,14 @@ impl World {
         self.database.as_ref().expect("a world on PostgreSQL")
     }
 
+    /// The path of a file in the home folder.
     pub(crate) fn path(&self, name: &str) -> PathBuf {
         self.dir.path().join(name)
     }
 
     /// The default path of the store.
     pub(crate) fn store(&self) -> PathBuf {
-        assert!(self.url.is_none(), "this world's store is no file");
+        assert!(self.url.is_none(), "the store of this world is not a file");
         self.path("data/filrouge/filrouge.db")
     }
 
@@ -159,7 +160,7 @@ impl World {
         serde_json::from_str(&text).unwrap_or_else(|e| panic!("{arguments:?}: {e}\n{text}"))
     }
 
-    /// Whether nothing is stored yet.
+    /// Whether the store does not exist yet.
     pub(crate) fn is_empty(&self) -> bool {
         match &self.database {
             Some(database) => database.sql(TABLES).is_empty(),
@@ -167,8 +168,8 @@ impl World {
         }
     }
 
-    /// All stored data, each piece with its name: the files of store and state, the rows of the database.
-    pub(crate) fn stored(&self) -> Vec<(String, Vec<u8>)> {
+    /// All stored data with names: the files of the data and state folders, and each row of the database.
+    pub(crate) fn stored_data(&self) -> Vec<(String, Vec<u8>)> {
         let mut found = Vec::new();
         let mut paths = vec![self.path("data"), self.path("state")];
         while let Some(path) = paths.pop() {
@@ -181,7 +182,7 @@ impl World {
         }
         if let Some(database) = &self.database {
             for table in database.sql(TABLES).into_iter().flatten().flatten() {
-                // Printable bytes are kept unescaped.
+                // In this output format, printable bytes are not escaped.
                 let rows =
                     format!("SET bytea_output = 'escape'; SELECT t::text FROM filrouge.{table} t");
                 let rows = database.sql(&rows).into_iter().flatten().flatten();
@@ -192,12 +193,12 @@ impl World {
         found
     }
 
-    /// Checks that no stored piece contains `words`.
+    /// Checks that no file and no row contains `text`.
     #[track_caller]
-    pub(crate) fn holds_nowhere(&self, words: &str) {
-        for (name, bytes) in self.stored() {
-            let found = bytes.windows(words.len()).any(|w| w == words.as_bytes());
-            assert!(!found, "{words} in {name}");
+    pub(crate) fn holds_nowhere(&self, text: &str) {
+        for (name, bytes) in self.stored_data() {
+            let found = bytes.windows(text.len()).any(|w| w == text.as_bytes());
+            assert!(!found, "{text} is in {name}");
         }
     }
 
@@ -207,22 +208,24 @@ impl World {
         assert_eq!(report["status"], "intact", "{report}");
     }
 
+    /// Starts a server.
     pub(crate) fn serve(&self) -> Server {
         self.serve_with(&[])
     }
 
+    /// Starts a server with more arguments.
     pub(crate) fn serve_with(&self, arguments: &[&str]) -> Server {
         let serve = ["serve", "--listen", "127.0.0.1:0"];
         self.start(self.command(&[&serve, arguments].concat()), arguments)
     }
 
-    /// Starts a server; returns the log of one that does not start.
-    #[allow(dead_code, reason = "other tests share this file")]
+    /// Starts a server; returns its log if it does not start.
+    #[allow(dead_code, reason = "another test binary includes this file")]
     pub(crate) fn try_serve(&self) -> Result<Server, String> {
         self.try_start(self.command(&["serve", "--listen", "127.0.0.1:0"]), &[])
     }
 
-    /// Starts a server whose address and other settings are set by its environment.
+    /// Starts a server with environment variables and arguments; it listens on a free port by default.
     pub(crate) fn serve_where(&self, environment: &[(&str, &str)], arguments: &[&str]) -> Server {
         let mut command = self.command(&[&["serve"], arguments].concat());
         command.env("FILROUGE_LISTEN", "127.0.0.1:0");
@@ -231,7 +234,7 @@ impl World {
     }
 
     /// Starts `filrouge mcp` over HTTP; its origin ends in `/mcp`.
-    #[allow(dead_code, reason = "other tests share this file")]
+    #[allow(dead_code, reason = "another test binary includes this file")]
     pub(crate) fn start_mcp(&self, arguments: &[&str]) -> Server {
         let listen = ["mcp", "--listen", "127.0.0.1:0"];
         self.start(self.command(&[&listen, arguments].concat()), arguments)
@@ -243,9 +246,9 @@ impl World {
     }
 
     fn try_start(&self, mut command: Command, arguments: &[&str]) -> Result<Server, String> {
-        // Any other named store is flushed.
-        let named = arguments.contains(&"--store");
-        let durability = if named { "flushed" } else { self.durability };
+        // Writes to a store that `--store` names are flushed.
+        let other = arguments.contains(&"--store");
+        let durability = if other { "flushed" } else { self.durability };
         let number = self.servers.fetch_add(1, Ordering::Relaxed);
         let log = self.path(&format!("server-{number}.log"));
         command
@@ -259,12 +262,12 @@ impl Drop for World {
     fn drop(&mut self) {
         if std::thread::panicking() {
             self.dir.disable_cleanup(true);
-            eprintln!("kept for inspection: {}", self.dir.path().display());
+            eprintln!("the test's files are in {}", self.dir.path().display());
         }
     }
 }
 
-/// Runs a command to its end; it must not panic.
+/// Runs a command to its end; it must not panic. `what` names the command in a failure.
 pub(crate) fn finish(mut command: Command, what: &str) -> Done {
     let output = command.output().expect("run filrouge");
     let done = Done {
@@ -273,7 +276,7 @@ pub(crate) fn finish(mut command: Command, what: &str) -> Done {
         stderr: String::from_utf8_lossy(&output.stderr).into_owned(),
     };
     assert!(!done.stderr.contains("panicked"), "{what}: {done:?}");
-    assert!(done.code.is_some(), "{what} was ended by a signal");
+    assert!(done.code.is_some(), "a signal ended {what}");
     done
 }
 
@@ -284,6 +287,7 @@ pub(crate) fn fixture(name: &str) -> PathBuf {
         .join(name)
 }
 
+/// Copies a folder with all that it contains.
 pub(crate) fn copy_tree(from: &Path, to: &Path) {
     fs::create_dir_all(to).unwrap();
     for entry in fs::read_dir(from).unwrap() {
@@ -314,7 +318,8 @@ impl Server {
             if let Some(Ok(line)) = lines.next() {
                 sender.send(line).ok();
             }
-            lines.for_each(drop); // keeps the pipe open and empty
+            // Reads the rest, so that the server can always write.
+            lines.for_each(drop);
         });
         let Ok(line) = receiver.recv_timeout(START_LIMIT) else {
             child.kill().ok();
@@ -335,6 +340,7 @@ impl Server {
         &self.origin
     }
 
+    /// An anonymous client of this server.
     pub(crate) fn client(&self) -> Client {
         Client::new(&self.origin).expecting(self.durability)
     }
@@ -355,24 +361,24 @@ impl Server {
     /// Sends SIGTERM.
     pub(crate) fn ask_to_stop(&self) {
         let kill = format!("kill -TERM {}", self.child.id());
-        let asked = Command::new("sh").arg("-c").arg(kill).status();
-        assert!(asked.is_ok_and(|s| s.success()), "SIGTERM cannot be sent");
+        let sent = Command::new("sh").arg("-c").arg(kill).status();
+        assert!(sent.is_ok_and(|s| s.success()), "SIGTERM cannot be sent");
     }
 
-    /// Sends SIGKILL, and waits for the end.
+    /// Sends SIGKILL, and waits until the server has ended.
     pub(crate) fn kill(&mut self) {
         self.child.kill().unwrap();
         self.child.wait().unwrap();
     }
 
-    /// Sends SIGTERM, and waits for the end, which must be without an error.
+    /// Sends SIGTERM, and waits until the server has ended, which must be without an error.
     pub(crate) fn stop(self) {
         self.ask_to_stop();
-        self.ended();
+        self.wait_for_exit();
     }
 
-    /// Waits for the end, which must be without an error; returns the log.
-    pub(crate) fn ended(mut self) -> String {
+    /// Waits until the server has ended, which must be without an error; returns the log.
+    pub(crate) fn wait_for_exit(mut self) -> String {
         let status = self.child.wait().unwrap();
         let log = fs::read_to_string(&self.log).unwrap();
         assert!(status.success(), "the server ended with {status}\n{log}");

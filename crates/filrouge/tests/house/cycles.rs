@@ -1,6 +1,6 @@
 //! Finds cycles between the files of a crate: a file uses an item of another one, which, directly or through others,
-//! uses an item of the first. Imports and paths count, re-exports and `mod` do not; a path counts for the file that
-//! defines the named item.
+//! uses an item of the first. Imports and paths count as uses; re-exports and `mod` do not. The used file is the one
+//! that defines the item.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -16,21 +16,24 @@ struct Module {
     defined: BTreeSet<String>,
     /// Names imported by `use`, with their paths.
     uses: BTreeMap<String, Vec<String>>,
+    /// Paths imported with `*`.
     globs: Vec<Vec<String>>,
     /// Paths that the module's own code uses.
     needs: Vec<Vec<String>>,
 }
 
+/// Modules by their paths.
 type Modules = BTreeMap<Vec<String>, Module>;
 
-fn for_tests(attributes: &[syn::Attribute]) -> bool {
+/// Returns whether the attributes contain `cfg(test)`, also combined with other conditions.
+fn is_test_only(attributes: &[syn::Attribute]) -> bool {
     attributes.iter().any(|a| {
         a.path().is_ident("cfg")
             && matches!(&a.meta, syn::Meta::List(list) if list.tokens.to_string().split(|c: char| !c.is_alphanumeric()).any(|w| w == "test"))
     })
 }
 
-/// The paths of code, without those of `use`.
+/// Collects the paths in code, without those of `use`.
 struct Paths<'a>(&'a mut Vec<Vec<String>>);
 
 impl<'ast> Visit<'ast> for Paths<'_> {
@@ -43,6 +46,7 @@ impl<'ast> Visit<'ast> for Paths<'_> {
     }
 }
 
+/// Adds the names that a `use` imports, with their paths; `*` stands for a glob.
 fn leaves(tree: &UseTree, before: &[String], found: &mut Vec<(String, Vec<String>)>) {
     let with = |name: &syn::Ident| [before, &[name.to_string()]].concat();
     match tree {
@@ -57,8 +61,8 @@ fn leaves(tree: &UseTree, before: &[String], found: &mut Vec<(String, Vec<String
     }
 }
 
-/// The attributes and the name of an item.
-fn head(item: &Item) -> (&[syn::Attribute], Option<&syn::Ident>) {
+/// Returns the attributes and the name of an item.
+fn attributes_and_name(item: &Item) -> (&[syn::Attribute], Option<&syn::Ident>) {
     match item {
         Item::Const(i) => (&i.attrs, Some(&i.ident)),
         Item::Enum(i) => (&i.attrs, Some(&i.ident)),
@@ -75,12 +79,16 @@ fn head(item: &Item) -> (&[syn::Attribute], Option<&syn::Ident>) {
     }
 }
 
+/// Adds a module, and the modules inside it, to `all`.
 fn read(src: &Path, file: &str, at: Vec<String>, items: &[Item], all: &mut Modules) {
     let mut module = Module {
         file: file.to_owned(),
         ..Module::default()
     };
-    for item in items.iter().filter(|item| !for_tests(head(item).0)) {
+    for item in items
+        .iter()
+        .filter(|item| !is_test_only(attributes_and_name(item).0))
+    {
         match item {
             Item::Mod(child) => {
                 let name = child.ident.to_string();
@@ -113,7 +121,9 @@ fn read(src: &Path, file: &str, at: Vec<String>, items: &[Item], all: &mut Modul
                 }
             }
             item => {
-                module.defined.extend(head(item).1.map(ToString::to_string));
+                module
+                    .defined
+                    .extend(attributes_and_name(item).1.map(ToString::to_string));
                 Paths(&mut module.needs).visit_item(item);
             }
         }
@@ -124,20 +134,22 @@ fn read(src: &Path, file: &str, at: Vec<String>, items: &[Item], all: &mut Modul
 fn read_file(src: &Path, file: &str, at: Vec<String>, all: &mut Modules) {
     let text = std::fs::read_to_string(src.join(file)).unwrap();
     let parsed = syn::parse_file(&text).unwrap_or_else(|e| panic!("{file}: {e}"));
-    if for_tests(&parsed.attrs) {
+    if is_test_only(&parsed.attrs) {
         return;
     }
     read(src, file, at, &parsed.items, all);
 }
 
-/// The file that defines the item of a path; `None` for an item of another crate, or a module.
+/// Returns the file that defines the item of a path which the module `at` uses; `None` for an item of another crate,
+/// and for a module.
 fn file_of<'a>(all: &'a Modules, at: &[String], path: &[String], depth: usize) -> Option<&'a str> {
+    // Imports may refer to each other.
     if depth > 16 {
         return None;
     }
     let mut place = at.to_vec();
     let mut rest = path;
-    let mut own = false;
+    let mut in_crate = false;
     while let Some((first, more)) = rest.split_first() {
         match first.as_str() {
             "crate" => place.clear(),
@@ -147,7 +159,7 @@ fn file_of<'a>(all: &'a Modules, at: &[String], path: &[String], depth: usize) -
             }
             _ => break,
         }
-        own = true;
+        in_crate = true;
         rest = more;
     }
     while let Some((first, more)) = rest.split_first() {
@@ -155,34 +167,34 @@ fn file_of<'a>(all: &'a Modules, at: &[String], path: &[String], depth: usize) -
         if module.children.contains(first) {
             place.push(first.clone());
             rest = more;
-            own = true;
+            in_crate = true;
             continue;
         }
         if let Some(used) = module.uses.get(first) {
-            if used.first() == Some(first) && !own && used.len() == 1 {
+            if used.first() == Some(first) && !in_crate && used.len() == 1 {
                 return None;
             }
-            let whole = [used, more].concat();
-            return file_of(all, &place, &whole, depth + 1);
+            let full_path = [used, more].concat();
+            return file_of(all, &place, &full_path, depth + 1);
         }
         if module.defined.contains(first) {
             return Some(&module.file);
         }
         for glob in &module.globs {
-            let whole = [glob, rest].concat();
+            let full_path = [glob, rest].concat();
             if glob.first().is_some_and(|g| {
                 ["crate", "super", "self"].contains(&g.as_str()) || module.children.contains(g)
-            }) && let Some(file) = file_of(all, &place, &whole, depth + 1)
+            }) && let Some(file) = file_of(all, &place, &full_path, depth + 1)
             {
                 return Some(file);
             }
         }
-        return own.then_some(&module.file);
+        return in_crate.then_some(&module.file);
     }
     None
 }
 
-/// Each cycle: the files that need each other, directly or through others.
+/// Returns each cycle: a set of files that use each other, directly or through others.
 fn cycles(src: &Path) -> Vec<BTreeSet<String>> {
     let mut all = Modules::new();
     for root in ["lib.rs", "main.rs"] {
@@ -191,21 +203,21 @@ fn cycles(src: &Path) -> Vec<BTreeSet<String>> {
             break;
         }
     }
-    let mut arrows: BTreeMap<&str, BTreeSet<&str>> = BTreeMap::new();
+    let mut uses: BTreeMap<&str, BTreeSet<&str>> = BTreeMap::new();
     for (at, module) in &all {
-        let to = arrows.entry(&module.file).or_default();
+        let to = uses.entry(&module.file).or_default();
         for path in &module.needs {
             to.extend(file_of(&all, at, path, 0).filter(|file| *file != module.file));
         }
     }
-    // Crates have few files: comparing what each file reaches finds those that reach each other.
-    let reach: BTreeMap<&str, BTreeSet<&str>> = arrows
+    // A crate has few files, so it is cheap enough to compute everything that each file reaches.
+    let reach: BTreeMap<&str, BTreeSet<&str>> = uses
         .keys()
         .map(|from| {
             let mut seen = BTreeSet::new();
             let mut next = vec![*from];
             while let Some(file) = next.pop() {
-                for to in arrows.get(file).into_iter().flatten() {
+                for to in uses.get(file).into_iter().flatten() {
                     if seen.insert(*to) {
                         next.push(to);
                     }
@@ -226,8 +238,8 @@ fn cycles(src: &Path) -> Vec<BTreeSet<String>> {
     found.into_iter().collect()
 }
 
-/// A file and its submodules are read together, so a cycle of up to this many files is allowed.
-const SMALL: usize = 4;
+/// The largest allowed cycle: a file and its submodules, which are read together.
+const MAX_CYCLE: usize = 4;
 
 /// The allowed larger cycles: crate, a file of the cycle, its maximum number of files, and the reason.
 const ALLOWED: &[(&str, &str, usize, &str)] = &[
@@ -238,26 +250,26 @@ const ALLOWED: &[(&str, &str, usize, &str)] = &[
         "transcode",
         "stream.rs",
         19,
-        "each decoder builds on the trait beside which the list of decoders stands",
+        "the list of decoders is in the file of the trait that each decoder implements",
     ),
 ];
 
 #[test]
-fn no_file_depends_on_itself_through_many_others() {
+fn large_cycles_between_files_are_listed() {
     let mut wrong = Vec::new();
-    for (name, one) in crate::shipped() {
-        for cycle in cycles(&one.src) {
-            let may_be = |(of, file, most, _): &(&str, &str, usize, &str)| {
-                *of == name && cycle.len() <= *most && cycle.contains(*file)
+    for (name, krate) in crate::shipped() {
+        for cycle in cycles(&krate.src) {
+            let is_allowed = |(of, file, max, _): &(&str, &str, usize, &str)| {
+                *of == name && cycle.len() <= *max && cycle.contains(*file)
             };
-            if cycle.len() > SMALL && !ALLOWED.iter().any(may_be) {
+            if cycle.len() > MAX_CYCLE && !ALLOWED.iter().any(is_allowed) {
                 wrong.push(format!("{name}, {} files: {cycle:?}", cycle.len()));
             }
         }
     }
     assert!(
         wrong.is_empty(),
-        "move what they share into a file of its own, or list the cycle with a reason:\n{}",
+        "cycles between files: move the shared items into a separate file, or list the cycle with a reason:\n{}",
         wrong.join("\n")
     );
 }
@@ -265,20 +277,20 @@ fn no_file_depends_on_itself_through_many_others() {
 #[test]
 fn cycles_are_found_through_reexports_and_globs() {
     let folder = tempfile::tempdir().unwrap();
-    let put = |file: &str, text: &str| {
+    let write = |file: &str, text: &str| {
         let path = folder.path().join(file);
         std::fs::create_dir_all(path.parent().unwrap()).unwrap();
         std::fs::write(path, text).unwrap();
     };
-    put("lib.rs", "mod a; mod b; mod c; mod d; pub use c::C;");
-    put("a.rs", "use crate::b::B; pub struct A;");
-    put("b.rs", "pub struct B(crate::C);");
-    put(
+    write("lib.rs", "mod a; mod b; mod c; mod d; pub use c::C;");
+    write("a.rs", "use crate::b::B; pub struct A;");
+    write("b.rs", "pub struct B(crate::C);");
+    write(
         "c.rs",
         "mod part; use super::a; pub struct C; fn f() -> a::A { part::g() }",
     );
-    put("c/part.rs", "use super::*; pub fn g() -> A { a::A }");
-    put(
+    write("c/part.rs", "use super::*; pub fn g() -> A { a::A }");
+    write(
         "d.rs",
         "use crate::a::A; #[cfg(test)] mod tests { use crate::c::C; }",
     );
@@ -292,6 +304,6 @@ fn cycles_are_found_through_reexports_and_globs() {
         cycles(folder.path()),
         [files(&["a.rs", "b.rs", "c.rs", "c/part.rs"])]
     );
-    put("b.rs", "pub struct B;");
+    write("b.rs", "pub struct B;");
     assert!(cycles(folder.path()).is_empty());
 }

@@ -3,18 +3,18 @@
 use std::collections::BTreeSet;
 use std::fs;
 
-use super::{files_of, root};
+use super::{files_with_extension, root};
 
 const PAGE: &str = "docs/design.md";
 
-/// The ids of a page's explicit anchors.
+/// Returns the ids of a page's explicit anchors.
 fn anchors(page: &str) -> BTreeSet<&str> {
     let after = page.split("<a id=\"").skip(1);
     after.filter_map(|rest| rest.split('"').next()).collect()
 }
 
-/// Splits the digits, and dots between digits, off the beginning of a text.
-fn number(text: &str) -> (&str, &str) {
+/// Splits a text into a number of a section, such as `4.2`, and the rest.
+fn split_number(text: &str) -> (&str, &str) {
     let end = text
         .find(|c: char| !c.is_ascii_digit() && c != '.')
         .unwrap_or(text.len());
@@ -22,18 +22,19 @@ fn number(text: &str) -> (&str, &str) {
     (digits, &text[digits.len()..])
 }
 
-/// The citations of a line: ids of anchors, and passages in quotes.
-fn cited(line: &str, everywhere: bool) -> (Vec<String>, Vec<&str>) {
+/// Returns the citations of a line: ids of anchors, and passages in quotes. In the design itself (`in_design`), `§`
+/// needs no `DESIGN` before it.
+fn cited(line: &str, in_design: bool) -> (Vec<String>, Vec<&str>) {
     let (mut ids, mut quotes) = (Vec::new(), Vec::new());
-    let leads: &[&str] = if everywhere {
+    let prefixes: &[&str] = if in_design {
         &["§", "(P", "**P"]
     } else {
         &["DESIGN ", "promise ", "promises ", "(P"]
     };
-    for lead in leads {
-        for (at, _) in line.match_indices(lead) {
-            let from = at + lead.len() - usize::from(lead.ends_with('P'));
-            let mut rest = &line[if *lead == "§" { at } else { from }..];
+    for prefix in prefixes {
+        for (at, _) in line.match_indices(prefix) {
+            let from = at + prefix.len() - usize::from(prefix.ends_with('P'));
+            let mut rest = &line[if *prefix == "§" { at } else { from }..];
             loop {
                 rest = rest.trim_start_matches([' ', ',', '§']);
                 rest = rest.strip_prefix("and ").unwrap_or(rest);
@@ -41,7 +42,7 @@ fn cited(line: &str, everywhere: bool) -> (Vec<String>, Vec<&str>) {
                     Some(after) => ("p", after),
                     None => ("s", rest),
                 };
-                let (digits, after) = number(after);
+                let (digits, after) = split_number(after);
                 if digits.is_empty() {
                     break;
                 }
@@ -57,7 +58,7 @@ fn cited(line: &str, everywhere: bool) -> (Vec<String>, Vec<&str>) {
 }
 
 #[test]
-fn citations_of_the_design_lead_to_it() {
+fn citations_of_the_design_name_existing_passages() {
     let root = root();
     let page = fs::read_to_string(root.join(PAGE)).unwrap();
     let anchors = anchors(&page);
@@ -65,11 +66,14 @@ fn citations_of_the_design_lead_to_it() {
         .map(|name| root.join(name))
         .into();
     for folder in ["crates", "docs", "examples"] {
-        found.extend(files_of(&root.join(folder), &["rs", "sql", "md", "py"]));
+        found.extend(files_with_extension(
+            &root.join(folder),
+            &["rs", "sql", "md", "py"],
+        ));
     }
     let (mut count, mut wrong) = (0, Vec::new());
     for path in found {
-        // This file cites sections that do not exist.
+        // The tests below cite sections that do not exist.
         if path.ends_with("house/design.rs") {
             continue;
         }
@@ -79,8 +83,8 @@ fn citations_of_the_design_lead_to_it() {
             count += ids.len();
             let absent = ids.iter().map(String::as_str);
             let absent = absent.filter(|id| !anchors.contains(id));
-            let unsaid = quotes.into_iter().filter(|quote| !page.contains(quote));
-            for what in absent.chain(unsaid) {
+            let missing_quotes = quotes.into_iter().filter(|quote| !page.contains(quote));
+            for what in absent.chain(missing_quotes) {
                 wrong.push(format!("{}:{number}: {what}", path.display()));
             }
         }
@@ -94,7 +98,7 @@ fn citations_of_the_design_lead_to_it() {
 }
 
 #[test]
-fn citations_are_read_whole() {
+fn citations_are_parsed() {
     let ids = |line| cited(line, false).0;
     assert_eq!(ids("(DESIGN §4.3, §4.4)."), ["s4-3", "s4-4"]);
     assert_eq!(ids("DESIGN §12 `export`, RFC 1952 §2.2"), ["s12"]);

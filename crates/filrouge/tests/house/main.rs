@@ -12,7 +12,7 @@ use std::process::Command;
 
 /// The crates of the workspace, and the crates that each may depend on (ADR 0030). The other rules find crates with
 /// `cargo metadata`.
-const MAY_NEED: &[(&str, &[&str])] = &[
+const ALLOWED_DEPENDENCIES: &[(&str, &[&str])] = &[
     ("types", &[]),
     ("provider-rules", &[]),
     ("testbed", &[]),
@@ -57,8 +57,8 @@ const MAY_NEED: &[(&str, &[&str])] = &[
 /// Every library of the workspace.
 const ANY: &[&str] = &["*"];
 
-/// Libraries that only one crate of the program may depend on.
-const HOMES: &[(&str, &str)] = &[("rusqlite", "sqlite"), ("rmcp", "mcp")];
+/// Libraries that only one crate of the program may depend on, and that crate.
+const SINGLE_USER_LIBRARIES: &[(&str, &str)] = &[("rusqlite", "sqlite"), ("rmcp", "mcp")];
 
 fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR"))
@@ -67,20 +67,22 @@ fn root() -> PathBuf {
         .unwrap()
 }
 
-/// A crate of the workspace: its dependencies on crates of the workspace and on others, without those of tests, and its
-/// source folder.
+/// A crate of the workspace. Its dependencies exclude those of tests.
 struct Crate {
+    /// Dependencies on crates of the workspace.
     needs: BTreeSet<String>,
+    /// Dependencies on other crates.
     libraries: BTreeSet<String>,
     src: PathBuf,
 }
 
-/// The name of a crate without the prefix `filrouge-`.
+/// Returns the name of a crate without the prefix `filrouge-`.
 fn short(name: &serde_json::Value) -> String {
     let name = name.as_str().unwrap();
     name.strip_prefix("filrouge-").unwrap_or(name).to_owned()
 }
 
+/// Reads the crates of the workspace from `cargo metadata`.
 fn crates() -> BTreeMap<String, Crate> {
     let out = Command::new(env!("CARGO"))
         .args(["metadata", "--format-version=1", "--no-deps"])
@@ -95,7 +97,7 @@ fn crates() -> BTreeMap<String, Crate> {
     );
     let metadata: serde_json::Value = serde_json::from_slice(&out.stdout).unwrap();
     let packages = metadata["packages"].as_array().unwrap();
-    let read = |p: &serde_json::Value| {
+    let parse = |p: &serde_json::Value| {
         let needed = p["dependencies"].as_array().unwrap().iter();
         let needed = needed.filter(|d| d["kind"].is_null());
         let (ours, others): (Vec<_>, Vec<_>) = needed.partition(|d| d["path"].is_string());
@@ -108,19 +110,19 @@ fn crates() -> BTreeMap<String, Crate> {
     };
     packages
         .iter()
-        .map(|p| (short(&p["name"]), read(p)))
+        .map(|p| (short(&p["name"]), parse(p)))
         .collect()
 }
 
-/// The crates of the program: `filrouge`, and all crates of the workspace that it depends on.
+/// Returns the crates of the program: `filrouge`, and all crates of the workspace that it depends on.
 fn shipped() -> BTreeMap<String, Crate> {
     let mut all = crates();
     let mut found = BTreeMap::new();
     let mut next = vec!["filrouge".to_owned()];
     while let Some(name) = next.pop() {
-        if let Some(one) = all.remove(&name) {
-            next.extend(one.needs.iter().cloned());
-            found.insert(name, one);
+        if let Some(krate) = all.remove(&name) {
+            next.extend(krate.needs.iter().cloned());
+            found.insert(name, krate);
         }
     }
     found
@@ -129,35 +131,36 @@ fn shipped() -> BTreeMap<String, Crate> {
 #[test]
 fn dependencies_point_one_way() {
     let all = crates();
-    for (name, one) in &all {
-        let row = MAY_NEED.iter().find(|(of, _)| of == name);
-        let (_, may) = row.unwrap_or_else(|| panic!("{name} is in no row of MAY_NEED"));
-        for other in &one.needs {
-            let is_library = *may == ANY && all[other].src.join("lib.rs").exists();
+    for (name, krate) in &all {
+        let row = ALLOWED_DEPENDENCIES.iter().find(|(of, _)| of == name);
+        let (_, allowed) =
+            row.unwrap_or_else(|| panic!("{name} is in no row of ALLOWED_DEPENDENCIES"));
+        for other in &krate.needs {
+            let is_library = *allowed == ANY && all[other].src.join("lib.rs").exists();
             assert!(
-                is_library || may.contains(&other.as_str()),
-                "{name} must not need {other}"
+                is_library || allowed.contains(&other.as_str()),
+                "{name} must not depend on {other}"
             );
         }
     }
 }
 
 #[test]
-fn some_libraries_are_known_to_one_crate_alone() {
+fn some_libraries_are_used_by_only_one_crate() {
     let all = shipped();
-    for (library, home) in HOMES {
-        let who = all
+    for (library, user) in SINGLE_USER_LIBRARIES {
+        let users = all
             .iter()
-            .filter(|(_, one)| one.libraries.contains(*library));
-        let who: Vec<&str> = who.map(|(name, _)| name.as_str()).collect();
-        assert_eq!(who, [*home], "{library}");
+            .filter(|(_, krate)| krate.libraries.contains(*library));
+        let users: Vec<&str> = users.map(|(name, _)| name.as_str()).collect();
+        assert_eq!(users, [*user], "the crates that use {library}");
     }
 }
 
-/// The server depends on no backend. Sources, which it serves, read other programs' databases through one module, which
-/// opens no store of filrouge (ADR 0023).
+/// The server depends on no backend, except through `sources`. That crate reads other programs' databases with one
+/// module of a backend, which opens no store of filrouge (ADR 0023).
 #[test]
-fn sources_read_foreign_databases_alone() {
+fn sources_use_only_the_module_for_foreign_databases() {
     let mut used = 0;
     for path in files(&shipped()["sources"].src) {
         let text = std::fs::read_to_string(&path).unwrap();
@@ -165,26 +168,26 @@ fn sources_read_foreign_databases_alone() {
             used += 1;
             assert!(
                 after.starts_with("::foreign::"),
-                "{} needs more of filrouge-sqlite than `foreign`",
+                "{} uses more of filrouge-sqlite than the module `foreign`",
                 path.display()
             );
         }
     }
-    assert!(used > 0);
+    assert!(used > 0, "sources do not use filrouge-sqlite");
 }
 
 /// Crates that depend on the engine call services and nothing below them, except the program, which connects all
 /// crates.
 #[test]
-fn wires_ask_services_and_not_the_ledger() {
+fn wires_call_services_and_not_the_ledger() {
     // Webhooks read a feed of all tenants, and keep their position in a note of the store; `serve.rs` starts them. The
     // feed of the search index reads commits, position and store id from the ledger.
-    const FEEDS: &[&str] = &[
+    const EXCEPTIONS: &[&str] = &[
         "filrouge-server/src/webhooks",
         "filrouge-server/src/serve.rs",
         "filrouge-search/src",
     ];
-    const BELOW: &[&str] = &[
+    const LEDGER_ACCESS: &[&str] = &[
         ".ledger()",
         "shared_ledger",
         "dyn Ledger",
@@ -192,13 +195,14 @@ fn wires_ask_services_and_not_the_ledger() {
         "Scope::new",
     ];
     let all = shipped();
-    let asks = |one: &Crate| ["engine", "http"].iter().any(|e| one.needs.contains(*e));
-    let callers = all.iter().filter(|(name, _)| *name != "filrouge");
-    for (_, caller) in callers.filter(|(_, one)| asks(one)) {
-        for path in files(&caller.src) {
+    let calls_services =
+        |krate: &Crate| ["engine", "http"].iter().any(|e| krate.needs.contains(*e));
+    let libraries = all.iter().filter(|(name, _)| *name != "filrouge");
+    for (_, library) in libraries.filter(|(_, krate)| calls_services(krate)) {
+        for path in files(&library.src) {
             let shown = path.display().to_string();
-            if !FEEDS.iter().any(|feed| shown.contains(feed)) {
-                refuse(&path, BELOW);
+            if !EXCEPTIONS.iter().any(|part| shown.contains(part)) {
+                assert_absent(&path, LEDGER_ACCESS);
             }
         }
     }
@@ -208,43 +212,43 @@ fn wires_ask_services_and_not_the_ledger() {
 fn libraries_print_nothing_and_read_no_environment() {
     for (_, library) in shipped().iter().filter(|(name, _)| *name != "filrouge") {
         for path in files(&library.src) {
-            refuse(&path, &["println!", "eprintln!", "env::var", "home_dir"]);
+            assert_absent(&path, &["println!", "eprintln!", "env::var", "home_dir"]);
         }
     }
 }
 
 /// Fails if the file contains one of the words.
-fn refuse(path: &Path, words: &[&str]) {
+fn assert_absent(path: &Path, words: &[&str]) {
     let text = std::fs::read_to_string(path).unwrap();
     for word in words {
         assert!(!text.contains(word), "{} uses {word}", path.display());
     }
 }
 
-/// All Rust files in a folder; fails if it has none.
+/// Returns all Rust files in a folder and its subfolders; fails if there are none.
 fn files(folder: &Path) -> Vec<PathBuf> {
-    let found = files_of(folder, &["rs"]);
-    assert!(!found.is_empty(), "{}", folder.display());
+    let found = files_with_extension(folder, &["rs"]);
+    assert!(!found.is_empty(), "no Rust files in {}", folder.display());
     found
 }
 
-/// All files in a folder that have one of these extensions.
-fn files_of(folder: &Path, endings: &[&str]) -> Vec<PathBuf> {
-    fn gather(folder: &Path, endings: &[&str], found: &mut Vec<PathBuf>) {
+/// Returns all files in a folder and its subfolders that have one of these extensions.
+fn files_with_extension(folder: &Path, extensions: &[&str]) -> Vec<PathBuf> {
+    fn gather(folder: &Path, extensions: &[&str], found: &mut Vec<PathBuf>) {
         for entry in std::fs::read_dir(folder).unwrap() {
             let path = entry.unwrap().path();
             if path.is_dir() {
-                gather(&path, endings, found);
+                gather(&path, extensions, found);
             } else if path
                 .extension()
-                .is_some_and(|own| endings.iter().any(|ending| own == *ending))
+                .is_some_and(|own| extensions.iter().any(|extension| own == *extension))
             {
                 found.push(path);
             }
         }
     }
     let mut found = Vec::new();
-    gather(folder, endings, &mut found);
+    gather(folder, extensions, &mut found);
     found
 }
 
@@ -253,7 +257,11 @@ fn files_stay_small() {
     for folder in ["crates", "examples"] {
         for path in files(&root().join(folder)) {
             let lines = std::fs::read_to_string(&path).unwrap().lines().count();
-            assert!(lines <= 500, "{} has {lines} lines", path.display());
+            assert!(
+                lines <= 500,
+                "{} has {lines} lines, more than 500",
+                path.display()
+            );
         }
     }
 }

@@ -1,12 +1,12 @@
-//! Checks that replaced phrases do not return: `phrases.tsv` names the replacement of each.
+//! Checks that banned phrases do not occur. `phrases.tsv` lists them with their replacements.
 
 use std::fs;
 
-use super::{files_of, root};
+use super::{files_with_extension, root};
 
-/// Not checked: genuine texts; descriptions of the stored format, which will be rewritten separately; released
-/// migrations; and this file.
-const OUT: &[&str] = &[
+/// Parts of paths that are not checked: genuine texts, released migrations, descriptions of the stored format, and this
+/// file.
+const EXCLUDED: &[&str] = &[
     "/fixtures/",
     "/golden/",
     "/migrations/",
@@ -18,16 +18,16 @@ const OUT: &[&str] = &[
     "house/phrases.rs",
 ];
 
-/// Each phrase in lower case, and its replacement.
+/// Returns each phrase, in lower case, and its replacement.
 fn phrases() -> Vec<(&'static str, &'static str)> {
     let table = include_str!("phrases.tsv").lines().skip(1);
     let rows = table.filter(|line| !line.is_empty());
-    rows.map(|line| line.split_once('\t').expect("phrase, tab, advice"))
+    rows.map(|line| line.split_once('\t').expect("a row has two columns"))
         .collect()
 }
 
-/// Finds phrases in a text: line number, and advice. A phrase must start and end at word boundaries.
-fn found(text: &str, phrases: &[(&'static str, &'static str)]) -> Vec<(usize, String)> {
+/// Finds phrases in a text; returns line numbers and advice. A phrase must start and end at word boundaries.
+fn find(text: &str, phrases: &[(&'static str, &'static str)]) -> Vec<(usize, String)> {
     let mut all = Vec::new();
     for (number, line) in text.lines().enumerate() {
         let line = line.to_lowercase();
@@ -46,30 +46,30 @@ fn found(text: &str, phrases: &[(&'static str, &'static str)]) -> Vec<(usize, St
 }
 
 #[test]
-fn mended_phrases_do_not_come_back() {
+fn banned_phrases_do_not_occur() {
     let (phrases, root) = (phrases(), root());
     let mut wrong = Vec::new();
     let mut read = 0;
     for folder in ["crates", "docs", "examples", "scripts", ".ci"] {
-        for path in files_of(&root.join(folder), &["rs", "md", "sql", "sh", "py"]) {
+        for path in files_with_extension(&root.join(folder), &["rs", "md", "sql", "sh", "py"]) {
             let shown = path.strip_prefix(&root).unwrap().display().to_string();
-            if OUT.iter().any(|out| shown.contains(out)) {
+            if EXCLUDED.iter().any(|part| shown.contains(part)) {
                 continue;
             }
             read += 1;
-            for (line, what) in found(&fs::read_to_string(&path).unwrap(), &phrases) {
+            for (line, what) in find(&fs::read_to_string(&path).unwrap(), &phrases) {
                 wrong.push(format!("{shown}:{line}: {what}"));
             }
         }
     }
-    assert!(read > 500, "{read} files");
+    assert!(read > 500, "only {read} files were read");
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }
 
 #[test]
-fn a_phrase_is_found_as_whole_words() {
+fn only_complete_words_match_a_phrase() {
     let phrases = [("of nobody", "anonymous")];
     let text = "An item\n// Active, Of Nobody.\nproof nobody, of nobodys";
     let expected = [(2, "\"of nobody\": write anonymous".to_owned())];
-    assert_eq!(found(text, &phrases), expected);
+    assert_eq!(find(text, &phrases), expected);
 }

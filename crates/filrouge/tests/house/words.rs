@@ -1,12 +1,13 @@
-//! The words of one application are in one module, and all other code carries them as one value (DESIGN §3).
+//! Checks that only one module contains the words of one application. All other code passes them on as one value
+//! (DESIGN §3).
 
-use super::{files_of, root};
+use super::{files_with_extension, root};
 
-/// The module that contains them. Otherwise only `examples.json` of the OpenAPI document contains them, since it shows
-/// real answers.
-const HOME: &str = "filrouge-types/src/application.rs";
+/// The module that contains them. `examples.json` of the OpenAPI document, which is not checked, contains them too,
+/// because it shows real answers.
+const MODULE: &str = "filrouge-types/src/application.rs";
 
-/// The words, and the flags of texts that were copied from the other language.
+/// The application's fields and values, and the flags of texts that were copied from the other language.
 const WORDS: &[&str] = &[
     "translate_chat",
     "pipeline_name",
@@ -16,7 +17,7 @@ const WORDS: &[&str] = &[
     "answer_neutral_is_fallback",
 ];
 
-/// The product code of a file: without comments and unit tests.
+/// Returns a file without comments and unit tests.
 fn code(text: &str) -> String {
     let text = text.split("#[cfg(test)]\nmod ").next().unwrap_or_default();
     let lines = text.lines().filter(|line| !line.trim().starts_with("//"));
@@ -26,9 +27,9 @@ fn code(text: &str) -> String {
 #[test]
 fn words_of_one_application_are_in_one_module() {
     let mut seen = 0;
-    for path in files_of(&root().join("crates"), &["rs", "sql"]) {
+    for path in files_with_extension(&root().join("crates"), &["rs", "sql"]) {
         let shown = path.display().to_string();
-        let ships = shown.contains("/src/")
+        let is_shipped = shown.contains("/src/")
             && ![
                 "/tests",
                 "/contract/",
@@ -37,16 +38,19 @@ fn words_of_one_application_are_in_one_module() {
                 "filrouge-bench",
             ]
             .iter()
-            .any(|test| shown.contains(test));
-        if !ships {
+            .any(|part| shown.contains(part));
+        if !is_shipped {
             continue;
         }
         let code = code(&std::fs::read_to_string(&path).unwrap());
         let words = code.split(|c: char| !c.is_alphanumeric() && c != '_');
         for word in words.filter(|word| WORDS.contains(word)) {
-            assert!(shown.ends_with(HOME), "{shown} names {word}");
+            assert!(shown.ends_with(MODULE), "{shown} names {word}");
             seen += 1;
         }
     }
-    assert!(seen >= WORDS.len());
+    assert!(
+        seen >= WORDS.len(),
+        "{MODULE} contains too few of the words"
+    );
 }

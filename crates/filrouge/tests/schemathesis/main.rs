@@ -1,5 +1,6 @@
-//! The built server against schemathesis: valid and invalid requests from `/openapi.json`, alone and in chains, by two
-//! users who must not see each other's sessions. README.md describes the checks, their exceptions, and longer runs.
+//! Runs schemathesis against the built server. It makes valid and invalid requests from `/openapi.json`, singly and in
+//! chains, as two users who must not see each other's sessions. README.md describes the checks, their exceptions, and
+//! longer runs.
 #![cfg(target_os = "linux")]
 #![allow(
     clippy::unwrap_used,
@@ -28,8 +29,8 @@ use world::World;
 const CONFIG: &str = include_str!("schemathesis.toml");
 const HOOKS: &str = include_str!("hooks.py");
 
-/// The configuration of users with their keys: (name, role).
-fn users(world: &World, users: &[(&str, &str)]) -> Value {
+/// Creates API keys for users, given as (name, role); returns schemathesis's configuration of them.
+fn create_users(world: &World, users: &[(&str, &str)]) -> Value {
     let user = |(name, role): &(&str, &str)| {
         let mut arguments = vec!["keys", "create", "--role", role];
         if *role == "user" {
@@ -42,25 +43,31 @@ fn users(world: &World, users: &[(&str, &str)]) -> Value {
     json!({ "auth": users.iter().map(user).collect::<Vec<_>>() })
 }
 
+/// Returns the variable `FILROUGE_SCHEMATHESIS_` with this suffix, if it is set.
 fn setting(name: &str) -> Option<String> {
     std::env::var(format!("FILROUGE_SCHEMATHESIS_{name}")).ok()
 }
 
-/// Runs schemathesis on a fresh server; it must find nothing.
-fn run(who: &[(&str, &str)], config: &str, only: &[&str]) {
+/// Runs schemathesis on a new server with these users, which must find no fault. `operations` are the ids of the
+/// operations that it calls; all if empty.
+fn run(users: &[(&str, &str)], config: &str, operations: &[&str]) {
     let python = python::environment(&Path::new(env!("CARGO_TARGET_TMPDIR")).join("schemathesis"))
         .unwrap_or_else(|error| panic!("{error}"));
     let world = World::new();
-    let place = world.path("schemathesis");
-    fs::create_dir(&place).unwrap();
+    let folder = world.path("schemathesis");
+    fs::create_dir(&folder).unwrap();
     let seed = setting("SEED");
     let config = match seed {
         Some(_) => config.replace("deterministic = true", "deterministic = false"),
         None => config.to_owned(),
     };
-    fs::write(place.join("schemathesis.toml"), config).unwrap();
-    fs::write(place.join("hooks.py"), HOOKS).unwrap();
-    fs::write(place.join("users.json"), users(&world, who).to_string()).unwrap();
+    fs::write(folder.join("schemathesis.toml"), config).unwrap();
+    fs::write(folder.join("hooks.py"), HOOKS).unwrap();
+    fs::write(
+        folder.join("users.json"),
+        create_users(&world, users).to_string(),
+    )
+    .unwrap();
     let server = world.serve();
     let mut command = Command::new(&python);
     command
@@ -68,11 +75,11 @@ fn run(who: &[(&str, &str)], config: &str, only: &[&str]) {
         .args(["--config-file", "schemathesis.toml", "run"])
         .arg(format!("{}/openapi.json", server.origin()))
         .env("FILROUGE_ORIGIN", server.origin())
-        .current_dir(&place)
-        .env("PYTHONPATH", &place)
+        .current_dir(&folder)
+        .env("PYTHONPATH", &folder)
         .env("PYTHONDONTWRITEBYTECODE", "1")
         .stdin(Stdio::null());
-    for (flag, given) in [
+    for (flag, value) in [
         (
             "--max-examples",
             setting("EXAMPLES").or(Some("4".to_owned())),
@@ -80,41 +87,41 @@ fn run(who: &[(&str, &str)], config: &str, only: &[&str]) {
         ("--seed", seed),
         ("--max-time", setting("SECONDS")),
     ] {
-        if let Some(value) = given {
+        if let Some(value) = value {
             command.args([flag, &value]);
         }
     }
     // The body of this operation is a provider's bytes, which no schema describes (README.md).
     command.args(["--exclude-operation-id", "recordStream"]);
-    for operation in only {
+    for operation in operations {
         command.args(["--include-operation-id", operation]);
     }
-    let done = command.output().expect("run schemathesis");
-    let reported = String::from_utf8_lossy(&done.stdout);
-    let error = String::from_utf8_lossy(&done.stderr);
+    let output = command.output().expect("run schemathesis");
+    let stdout = String::from_utf8_lossy(&output.stdout);
+    let stderr = String::from_utf8_lossy(&output.stderr);
     assert!(
-        done.status.success(),
-        "schemathesis: {}\n{reported}\n{error}",
-        done.status
+        output.status.success(),
+        "schemathesis: {}\n{stdout}\n{stderr}",
+        output.status
     );
-    eprintln!("{reported}");
+    eprintln!("{stdout}");
     server.stop();
     world.verify();
 }
 
 #[test]
-fn two_users_find_no_fault() {
+fn schemathesis_finds_no_fault_as_two_users() {
     run(&[("ada", "user"), ("bob", "user")], CONFIG, &[]);
 }
 
-/// Operations over all identities are not for users.
+/// Calls the operations over all identities, which users may not call.
 #[test]
-fn an_auditor_finds_no_fault() {
-    let alone = CONFIG.replace("peers = [\"ada\", \"bob\"]\n", "");
-    assert_ne!(alone, CONFIG);
+fn schemathesis_finds_no_fault_as_an_auditor() {
+    let without_peers = CONFIG.replace("peers = [\"ada\", \"bob\"]\n", "");
+    assert_ne!(without_peers, CONFIG, "the configuration lists no peers");
     run(
         &[("eve", "auditor")],
-        &alone,
+        &without_peers,
         &[
             "listChanges",
             "getMetrics",

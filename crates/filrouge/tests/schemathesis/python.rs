@@ -1,4 +1,4 @@
-//! A Python virtual environment with the pinned packages of `requirements.txt`, created once per version of that file.
+//! Creates a Python virtual environment with the pinned packages of `requirements.txt`, once per version of that file.
 
 use std::fs::{self, File};
 use std::io;
@@ -7,7 +7,7 @@ use std::process::{Command, Output, Stdio};
 
 const REQUIREMENTS: &str = include_str!("requirements.txt");
 
-/// The reason why the environment is unavailable.
+/// Why the environment is unavailable.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum PythonError {
     #[error(
@@ -24,13 +24,13 @@ pub(crate) enum PythonError {
     Directory { path: PathBuf, source: io::Error },
 }
 
-/// The interpreter of the environment in `directory`, which is created if missing. A file lock lets parallel processes
-/// share it.
+/// Returns the interpreter of the environment in `directory`; creates a missing environment. A file lock lets parallel
+/// processes share it.
 pub(crate) fn environment(directory: &Path) -> Result<PathBuf, PythonError> {
-    fs::create_dir_all(directory).map_err(at(directory))?;
+    fs::create_dir_all(directory).map_err(error_at(directory))?;
     let lock_path = directory.join("lock");
-    let lock = File::create(&lock_path).map_err(at(&lock_path))?;
-    lock.lock().map_err(at(&lock_path))?;
+    let lock = File::create(&lock_path).map_err(error_at(&lock_path))?;
+    lock.lock().map_err(error_at(&lock_path))?;
 
     let name = digest(REQUIREMENTS);
     let venv = directory.join(format!("venv-{name}"));
@@ -38,25 +38,25 @@ pub(crate) fn environment(directory: &Path) -> Result<PathBuf, PythonError> {
     let stamp = directory.join(format!("{name}.stamp"));
     if !(stamp.exists() && python.exists()) {
         install(directory, &venv, &python)?;
-        fs::write(&stamp, REQUIREMENTS).map_err(at(&stamp))?;
+        fs::write(&stamp, REQUIREMENTS).map_err(error_at(&stamp))?;
     }
     Ok(python)
 }
 
 fn install(directory: &Path, venv: &Path, python: &Path) -> Result<(), PythonError> {
-    let made = run(Command::new("python3")
+    let created = run(Command::new("python3")
         .args(["-m", "venv", "--clear"])
         .arg(venv))?;
-    if !made.status.success() {
-        return Err(PythonError::Venv(printed(&made)));
+    if !created.status.success() {
+        return Err(PythonError::Venv(output_text(&created)));
     }
     let requirements = directory.join("requirements.txt");
-    fs::write(&requirements, REQUIREMENTS).map_err(at(&requirements))?;
+    fs::write(&requirements, REQUIREMENTS).map_err(error_at(&requirements))?;
     let installed = run(Command::new(python)
         .args(["-m", "pip", "install", "--quiet", "--requirement"])
         .arg(&requirements))?;
     if !installed.status.success() {
-        return Err(PythonError::Install(printed(&installed)));
+        return Err(PythonError::Install(output_text(&installed)));
     }
     Ok(())
 }
@@ -68,17 +68,17 @@ fn run(command: &mut Command) -> Result<Output, PythonError> {
         .map_err(PythonError::Python)
 }
 
-fn printed(output: &Output) -> String {
+fn output_text(output: &Output) -> String {
     let parts = [&output.stdout, &output.stderr].map(|bytes| String::from_utf8_lossy(bytes));
     parts.join("\n").trim().to_owned()
 }
 
-fn at(path: &Path) -> impl FnOnce(io::Error) -> PythonError {
+fn error_at(path: &Path) -> impl FnOnce(io::Error) -> PythonError {
     let path = path.to_owned();
     move |source| PythonError::Directory { path, source }
 }
 
-/// The 64-bit FNV-1a hash in hex: a name for a text, the same on every platform and in every build.
+/// Returns the 64-bit FNV-1a hash of a text in hexadecimal, which is the same in every build.
 fn digest(text: &str) -> String {
     let hash = text.bytes().fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
         (hash ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3)

@@ -1,4 +1,4 @@
-//! Choosing between earlier sessions and a new one.
+//! Tests of the choice between earlier sessions and a new one.
 
 use crate::terminal::{CTRL_C, CTRL_D, ESC, PROMPT, TeamTerminal};
 use crate::world::{ANSWERING_AGENT, TeamWorld, WAITING_AGENT, until};
@@ -10,10 +10,10 @@ fn a_cancelled_choice_creates_nothing() {
     for key in [ESC, CTRL_C, CTRL_D] {
         let mut terminal = TeamTerminal::deploy(&world, &[]);
         terminal.expect("[N] Start new");
-        // Neither Enter nor any other key confirms.
+        // Enter, x and space choose nothing.
         terminal.press("\rx ");
         terminal.press(key);
-        let (code, shown) = terminal.ended();
+        let (code, shown) = terminal.wait_for_exit();
         assert_eq!(code, Some(0), "{shown:?}");
         assert!(shown.contains("No session was started."), "{shown:?}");
     }
@@ -21,7 +21,7 @@ fn a_cancelled_choice_creates_nothing() {
 }
 
 #[test]
-fn the_loaded_session_is_the_one_shown() {
+fn the_chosen_session_is_resumed() {
     let world = TeamWorld::new(ANSWERING_AGENT);
     let older = world.say("The older one.", &[]).session();
     world.say("More of it.", &[&format!("--resume={older}")]);
@@ -35,7 +35,7 @@ fn the_loaded_session_is_the_one_shown() {
     let recalled = terminal.expect(PROMPT);
     assert!(recalled.contains("The older one.") && recalled.contains("4 messages"));
     terminal.press(CTRL_D);
-    let (_, shown) = terminal.ended();
+    let (_, shown) = terminal.wait_for_exit();
     assert!(shown.contains(&older), "{shown:?}");
 
     let mut terminal = TeamTerminal::deploy(&world, &[]);
@@ -54,7 +54,7 @@ fn options_replace_the_choice() {
         terminal.expect("Resumed: ");
         terminal.expect(PROMPT);
         terminal.press(CTRL_D);
-        assert!(terminal.ended().1.contains(&id));
+        assert!(terminal.wait_for_exit().1.contains(&id));
     }
     let mut terminal = TeamTerminal::deploy(&world, &["--new"]);
     assert!(!terminal.expect(PROMPT).contains("Resumed"));
@@ -65,31 +65,31 @@ fn a_session_that_is_open_elsewhere_is_named_and_refused() {
     let world = TeamWorld::new(WAITING_AGENT);
     let mut holder = TeamTerminal::deploy(&world, &[]);
     holder.expect(PROMPT);
-    holder.line("Build!");
-    until("an answer", || world.path("child").exists());
+    holder.send_line("Build!");
+    until("the agent answers", || world.path("child").exists());
     holder.expect("half of it");
     let mut terminal = TeamTerminal::deploy(&world, &[]);
     let process = format!("process {}", holder.pid());
     terminal.expect(&process);
     terminal.expect("[N] Start new");
     terminal.press("r");
-    let (code, shown) = terminal.ended();
+    let (code, shown) = terminal.wait_for_exit();
     assert_eq!(code, Some(5), "{shown:?}");
     assert!(shown.contains(&process), "{shown:?}");
 }
 
 #[test]
-fn a_file_unknown_to_the_ledger_is_offered() {
-    let one = TeamWorld::new(ANSWERING_AGENT);
-    one.say("We build of oak.", &[]);
+fn a_snapshot_of_another_ledger_is_offered() {
+    let first = TeamWorld::new(ANSWERING_AGENT);
+    first.say("We build of oak.", &[]);
     let other = TeamWorld::new(ANSWERING_AGENT);
     let folder = other.path(".agent-chatter/sessions/crew");
     std::fs::create_dir_all(&folder).unwrap();
-    let file = &one.snapshot_files("crew")[0];
+    let file = &first.snapshot_files("crew")[0];
     std::fs::copy(file, folder.join(file.file_name().unwrap())).unwrap();
-    std::fs::write(folder.join("9-odd.json"), "{").unwrap();
+    std::fs::write(folder.join("9-unreadable.json"), "{").unwrap();
     let mut terminal = TeamTerminal::deploy(&other, &[]);
-    terminal.expect("9-odd.json");
+    terminal.expect("9-unreadable.json");
     terminal.expect("  1  just now, 2 messages  “We build of oak.”  (in the file ");
     terminal.press("1");
     terminal.expect("Resumed: ");
@@ -102,25 +102,25 @@ fn a_file_unknown_to_the_ledger_is_offered() {
 fn the_choice_is_shown_in_french_and_in_chinese() {
     let world = TeamWorld::new(ANSWERING_AGENT);
     world.say("Bonjour.", &[]);
-    for (locale, found) in [
+    for (locale, choice) in [
         (
             "fr_FR.UTF-8",
             "Une session antérieure existe (à l’instant, 2 messages).  [R] Reprendre",
         ),
         ("zh_CN.UTF-8", "发现历史会话（刚刚，2 条消息）。  [R] 恢复"),
     ] {
-        let mut terminal = TeamTerminal::deploy_in(&world, &[], &[("LC_ALL", locale)]);
-        terminal.expect(found);
+        let mut terminal = TeamTerminal::deploy_with_env(&world, &[], &[("LC_ALL", locale)]);
+        terminal.expect(choice);
         terminal.press(ESC);
-        assert_eq!(terminal.ended().0, Some(0));
+        assert_eq!(terminal.wait_for_exit().0, Some(0));
     }
 }
 
 #[test]
-fn a_renamed_member_is_warned_of() {
+fn a_renamed_member_causes_a_warning() {
     let world = TeamWorld::new(ANSWERING_AGENT);
     world.say("Hello.", &[]);
-    world.team("team.toml", "crew", "Robert", ANSWERING_AGENT);
+    world.write_team("team.toml", "crew", "Robert", ANSWERING_AGENT);
     let mut terminal = TeamTerminal::deploy(&world, &[]);
     terminal.expect("[N] Start new ");
     terminal.press("r");

@@ -1,10 +1,10 @@
-//! Commands at the prompt.
+//! Tests of the commands at the prompt.
 
 use crate::terminal::{CTRL_D, PROMPT, TeamTerminal};
 use crate::world::{ANSWERING_AGENT, TeamWorld};
 
 #[test]
-fn every_command_has_its_effect() {
+fn every_command_prints_its_result() {
     let world = TeamWorld::new(ANSWERING_AGENT);
     let mut terminal = TeamTerminal::deploy(&world, &[]);
     terminal.expect(PROMPT);
@@ -33,8 +33,8 @@ fn every_command_has_its_effect() {
     assert!(world.read("prompt").contains("Build of stone."));
     let shown = terminal.say("/task -");
     assert!(shown.contains("There is no task."), "{shown:?}");
-    terminal.line("/end");
-    let (code, shown) = terminal.ended();
+    terminal.send_line("/end");
+    let (code, shown) = terminal.wait_for_exit();
     assert_eq!(code, Some(0));
     assert!(shown.contains("Ended, and kept: session "), "{shown:?}");
     let listed = world.json(&["sessions", "list"]);
@@ -47,45 +47,45 @@ fn an_ended_session_is_resumed_on_request() {
     let mut terminal = TeamTerminal::deploy(&world, &[]);
     terminal.expect(PROMPT);
     terminal.say("Hello.");
-    terminal.line("/end");
-    terminal.ended();
+    terminal.send_line("/end");
+    terminal.wait_for_exit();
     let next = world.say("One more thing.", &["--resume"]);
     assert_eq!(next.lines()[0]["message_count"], 2);
 }
 
 #[test]
-fn pause_leaves_and_another_team_is_deployed_from_the_prompt() {
+fn another_team_is_deployed_from_the_prompt_and_paused() {
     let world = TeamWorld::new(ANSWERING_AGENT);
-    world.team("other.toml", "other", "Eve", ANSWERING_AGENT);
+    world.write_team("other.toml", "other", "Eve", ANSWERING_AGENT);
     let mut terminal = TeamTerminal::deploy(&world, &[]);
     terminal.expect(PROMPT);
     terminal.say("Hello.");
-    terminal.line("/team deploy other.toml");
+    terminal.send_line("/team deploy other.toml");
     terminal.expect("Kept: session ");
     terminal.expect("Team other: Ann, Eve.");
     terminal.expect(PROMPT);
     let answer = terminal.say("Hello you.");
     assert!(answer.contains("Eve:"), "{answer:?}");
-    terminal.line("/pause");
-    let (code, shown) = terminal.ended();
+    terminal.send_line("/pause");
+    let (code, shown) = terminal.wait_for_exit();
     assert_eq!(code, Some(0));
     assert!(shown.contains("Kept: session "), "{shown:?}");
     assert_eq!(world.sessions(), 2);
 }
 
 #[test]
-fn an_empty_line_lets_the_waiting_speaker_continue() {
+fn an_empty_line_gives_the_turn_to_the_waiting_speaker() {
     let script = "cat > /dev/null; [ -e asked ] && { echo 'Here I am.'; exit; }; touch asked; \
                   echo '[NEXT: Ann, Bob] You first.'";
     let world = TeamWorld::new(script);
     let mut terminal = TeamTerminal::deploy(&world, &[]);
     terminal.expect(PROMPT);
-    terminal.line("Hello.");
+    terminal.send_line("Hello.");
     terminal.expect("Waiting: Bob.");
     terminal.expect(PROMPT);
-    terminal.line("");
+    terminal.send_line("");
     terminal.expect("Here I am.");
     terminal.expect(PROMPT);
     terminal.press(CTRL_D);
-    assert_eq!(terminal.ended().0, Some(0));
+    assert_eq!(terminal.wait_for_exit().0, Some(0));
 }

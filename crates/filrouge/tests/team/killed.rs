@@ -1,4 +1,4 @@
-//! kill -9 at any moment: a resumed session contains everything that was shown as recorded.
+//! Tests of SIGKILL at random moments: a resumed session contains every message whose recording was visible.
 
 use std::time::Duration;
 
@@ -7,13 +7,13 @@ use rand::{Rng as _, SeedableRng as _};
 use crate::terminal::{CTRL_D, PROMPT, TeamTerminal};
 use crate::world::{ANSWERING_AGENT, TeamWorld, is_alive, until};
 
-/// An agent that prints five words with a pause after each, and writes its process id to a file.
+/// An agent that prints five words with a pause after each. The file `agent` contains its process id.
 const SLOW_AGENT: &str = "cat > prompt; echo $$ > agent; for n in 1 2 3 4 5; do printf 'word%s ' $n; sleep 0.03; done; echo";
 
 #[test]
-fn nothing_recorded_is_lost_by_kills_at_random_moments() {
+fn kills_at_random_moments_lose_nothing_recorded() {
     let seed: u64 = rand::random();
-    let mut random = rand::rngs::StdRng::seed_from_u64(seed);
+    let mut rng = rand::rngs::StdRng::seed_from_u64(seed);
     let world = TeamWorld::new(SLOW_AGENT);
     let mut answered = Vec::new();
     for round in 0..10 {
@@ -25,17 +25,17 @@ fn nothing_recorded_is_lost_by_kills_at_random_moments() {
         }
         terminal.expect(PROMPT);
         let question = format!("question-{round}");
-        terminal.line(&question);
+        terminal.send_line(&question);
         // The agent starts only after the message was recorded.
         terminal.expect("Bob:");
-        std::thread::sleep(Duration::from_millis(random.random_range(0..250)));
-        // If the prompt is shown again, the answer is complete.
+        std::thread::sleep(Duration::from_millis(rng.random_range(0..250)));
+        // The answer is recorded completely once the prompt appears again.
         answered.push((question, terminal.unread_contains(PROMPT)));
         let agent = world.read("agent");
         terminal.kill();
         until("the agent ends", || !is_alive(&agent));
     }
-    world.team("team.toml", "crew", "Bob", ANSWERING_AGENT);
+    world.write_team("team.toml", "crew", "Bob", ANSWERING_AGENT);
     let mut terminal = TeamTerminal::deploy(&world, &["--resume"]);
     terminal.expect("Resumed: ");
     terminal.expect(PROMPT);
@@ -49,7 +49,7 @@ fn nothing_recorded_is_lost_by_kills_at_random_moments() {
         let rest = &prompt[from..];
         assert!(
             !rest.contains(question.as_str()),
-            "seed {seed}: {question} twice"
+            "seed {seed}: {question} occurs twice:\n{prompt}"
         );
         let next = answered.get(number + 1);
         let end = next.and_then(|(next, _)| rest.find(next.as_str()));
@@ -61,7 +61,7 @@ fn nothing_recorded_is_lost_by_kills_at_random_moments() {
     }
     assert!(prompt.contains("Build the bridge."));
     terminal.press(CTRL_D);
-    assert_eq!(terminal.ended().0, Some(0));
+    assert_eq!(terminal.wait_for_exit().0, Some(0));
     assert_eq!(world.sessions(), 1);
     assert_eq!(world.json(&["verify"])["status"], "intact", "seed {seed}");
 }

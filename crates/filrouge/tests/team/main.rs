@@ -12,9 +12,9 @@
 mod choosing;
 mod commands;
 mod killed;
-mod once;
 mod refused;
 mod snapshots;
 mod terminal;
 mod turns;
+mod without_terminal;
 mod world;

@@ -1,16 +1,16 @@
-//! Refused commands and their exit codes.
+//! Tests of refused commands and their exit codes.
 
 use crate::world::{ANSWERING_AGENT, TeamWorld, WAITING_AGENT, until};
 
 #[test]
 fn wrong_usage_creates_nothing() {
     let world = TeamWorld::new(ANSWERING_AGENT);
-    std::fs::write(world.path("odd.toml"), "name = \"x\"\nmember = 1\n").unwrap();
+    std::fs::write(world.path("invalid.toml"), "name = \"x\"\nmember = 1\n").unwrap();
     for arguments in [
         &["team", "deploy"][..],
         &["team", "deploy", "absent.toml", "--message", "x"],
-        &["team", "deploy", "odd.toml", "--message", "x"],
-        // No terminal and no message.
+        &["team", "deploy", "invalid.toml", "--message", "x"],
+        // There is neither a terminal nor a message.
         &["team", "deploy", "team.toml"],
         &["team", "deploy", "team.toml", "--message", " "],
         &["team", "deploy", "team.toml", "--resume=", "--message", "x"],
@@ -51,7 +51,7 @@ fn an_absent_session_is_refused() {
 fn a_session_of_another_team_is_refused() {
     let world = TeamWorld::new(ANSWERING_AGENT);
     let id = world.say("Hello.", &[]).session();
-    world.team("team.toml", "other", "Bob", ANSWERING_AGENT);
+    world.write_team("team.toml", "other", "Bob", ANSWERING_AGENT);
     let exact = format!("--resume={id}");
     let done = world.deploy(&[&exact, "--message", "x"]);
     assert_eq!(done.code, Some(4), "{done:?}");
@@ -70,13 +70,13 @@ fn a_session_that_is_open_elsewhere_is_refused() {
     let exact = format!("--resume={id}");
     let arguments = ["team", "deploy", "team.toml", &exact, "--message", "Go on."];
     let mut holder = world.command(&arguments).spawn().unwrap();
-    until("an answer", || world.path("child").exists());
+    until("the agent answers", || world.path("child").exists());
     let refused = world.deploy(&[&exact, "--message", "Me too."]);
     assert_eq!(refused.code, Some(5), "{refused:?}");
     let process = format!("process {}", holder.id());
     assert!(refused.stderr.contains(&process), "{refused:?}");
     std::fs::write(world.path("go"), "").unwrap();
     assert_eq!(holder.wait().unwrap().code(), Some(0));
-    let free = world.say("And I?", &[&exact]);
-    assert_eq!(free.lines()[0]["message_count"], 4);
+    let resumed = world.say("And I?", &[&exact]);
+    assert_eq!(resumed.lines()[0]["message_count"], 4);
 }

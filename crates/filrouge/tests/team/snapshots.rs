@@ -1,4 +1,4 @@
-//! `filrouge team snapshots`
+//! Tests of snapshot files and of `filrouge team snapshots`.
 
 use std::fs;
 
@@ -8,22 +8,22 @@ use crate::world::{ANSWERING_AGENT, TeamWorld};
 
 #[test]
 fn a_snapshot_is_moved_to_another_ledger() {
-    let one = TeamWorld::new(ANSWERING_AGENT);
-    let id = one.say("We build of oak.", &[]).session();
-    let listed = one.json(&["team", "snapshots", "list"]);
+    let first_home = TeamWorld::new(ANSWERING_AGENT);
+    let id = first_home.say("We build of oak.", &[]).session();
+    let listed = first_home.json(&["team", "snapshots", "list"]);
     assert_eq!(listed["snapshots"][0]["session_id"], Value::from(&*id));
     assert_eq!(listed["snapshots"][0]["message_count"], 2);
     assert_eq!(listed["snapshots"][0]["first_words"], "We build of oak.");
-    let exported = one.json(&["team", "snapshots", "export", &id, "--to", "elsewhere"]);
-    let path = one.path(exported["path"].as_str().unwrap());
+    let exported = first_home.json(&["team", "snapshots", "export", &id, "--to", "elsewhere"]);
+    let path = first_home.path(exported["path"].as_str().unwrap());
     assert_eq!(
         fs::read(&path).unwrap(),
-        fs::read(&one.snapshot_files("crew")[0]).unwrap()
+        fs::read(&first_home.snapshot_files("crew")[0]).unwrap()
     );
 
-    let other = TeamWorld::new(ANSWERING_AGENT);
+    let other_home = TeamWorld::new(ANSWERING_AGENT);
     let path = path.to_str().unwrap();
-    let shown = other.run(&["team", "snapshots", "show", path]);
+    let shown = other_home.run(&["team", "snapshots", "show", path]);
     assert_eq!(shown.code, Some(0), "{shown:?}");
     for words in [
         "task: Build the bridge.",
@@ -34,17 +34,17 @@ fn a_snapshot_is_moved_to_another_ledger() {
         assert!(shown.stdout.contains(words), "{shown:?}");
     }
     let import = ["team", "snapshots", "import", path, "--team", "team.toml"];
-    let first = other.json(&import);
+    let first = other_home.json(&import);
     assert_eq!((&first["added"], &first["known"]), (&2.into(), &0.into()));
-    let second = other.json(&import);
+    let second = other_home.json(&import);
     assert_eq!((&second["added"], &second["known"]), (&0.into(), &2.into()));
-    let next = other.say("And the roof?", &["--resume"]);
+    let next = other_home.say("And the roof?", &["--resume"]);
     assert_eq!(next.session(), id);
-    assert!(other.read("prompt").contains("We build of oak."));
+    assert!(other_home.read("prompt").contains("We build of oak."));
 
-    other.team("other.toml", "other", "Bob", ANSWERING_AGENT);
+    other_home.write_team("other.toml", "other", "Bob", ANSWERING_AGENT);
     let import = ["team", "snapshots", "import", path, "--team", "other.toml"];
-    let refused = other.run(&import);
+    let refused = other_home.run(&import);
     assert_eq!(refused.code, Some(2), "{refused:?}");
     assert!(refused.stderr.contains("crew"), "{refused:?}");
 }
@@ -57,18 +57,20 @@ fn unreadable_files_are_named_and_not_changed() {
     let folder = world.path(".agent-chatter/sessions/crew");
     let newer = valid.replace("\"1.0\"", "\"2.0\"");
     assert_ne!(newer, valid);
-    let odd = [
+    let unreadable_files = [
         ("1-cut.json", &valid[..valid.len() / 2], "snapshot_cut"),
         ("2-newer.json", &newer, "snapshot_newer"),
         ("3-foreign.json", "{\"a\": 1}", "snapshot_foreign"),
     ];
-    for (name, text, _) in odd {
+    for (name, text, _) in unreadable_files {
         fs::write(folder.join(name), text).unwrap();
     }
     let listed = world.json(&["team", "snapshots", "list", "--team", "team.toml"]);
     assert_eq!(listed["snapshots"].as_array().unwrap().len(), 1);
     let printed = world.run(&["team", "snapshots", "list"]);
-    for ((name, text, code), unreadable) in odd.iter().zip(listed["unreadable"].as_array().unwrap())
+    for ((name, text, code), unreadable) in unreadable_files
+        .iter()
+        .zip(listed["unreadable"].as_array().unwrap())
     {
         assert_eq!(unreadable["code"], *code, "{name}");
         assert!(unreadable["path"].as_str().unwrap().ends_with(name));
@@ -83,7 +85,7 @@ fn unreadable_files_are_named_and_not_changed() {
         assert_eq!(
             fs::read_to_string(&path).unwrap(),
             *text,
-            "the file was changed"
+            "{name} was changed"
         );
     }
     let absent = world.run(&["team", "snapshots", "show", "absent.json"]);
@@ -93,22 +95,22 @@ fn unreadable_files_are_named_and_not_changed() {
 #[test]
 fn a_file_that_cannot_be_written_does_not_stop_the_conversation() {
     let world = TeamWorld::new(ANSWERING_AGENT);
-    // A file has the name of the folder.
+    // The name of the folder is taken by a file.
     fs::write(world.path("blocked"), "").unwrap();
     let mut command = world.command(&["team", "deploy", "team.toml", "--message", "Hello."]);
     command.env("FILROUGE_TEAM_SNAPSHOTS_DIR", world.path("blocked"));
-    let done = crate::world::done(command.output().unwrap());
+    let done = crate::world::to_output(command.output().unwrap());
     assert_eq!(done.code, Some(0), "{done:?}");
     assert!(done.stderr.contains("was not written") && done.stderr.contains("blocked"));
     let mut command = world.command(&["team", "deploy", "team.toml", "--message", "Hello."]);
     command.env("FILROUGE_TEAM_SNAPSHOTS_DIR", "none");
-    let none = crate::world::done(command.output().unwrap());
+    let none = crate::world::to_output(command.output().unwrap());
     assert!(!none.stderr.contains("written"), "{none:?}");
     assert!(!world.path(".agent-chatter").exists());
 }
 
 #[test]
-fn redacted_and_erased_contents_are_in_no_file() {
+fn redacted_and_erased_contents_are_in_no_snapshot() {
     let world = TeamWorld::new(ANSWERING_AGENT);
     let id = world.say("We build of oak.", &[]).session();
     let other = world.say("We build of beech.", &[]).session();
@@ -135,14 +137,14 @@ fn redacted_and_erased_contents_are_in_no_file() {
     assert!(!world.read("prompt").contains("oak") && !all().contains("oak"));
 }
 
-/// Where encryption is configured, a program without the feature `age` names the feature and writes no files.
+/// If encryption is configured, a program without the feature `age` reports the feature and writes no files.
 #[cfg(not(feature = "age"))]
 #[test]
-fn without_the_feature_nothing_is_written_unencrypted() {
+fn without_the_feature_age_nothing_is_written_unencrypted() {
     let world = TeamWorld::new(ANSWERING_AGENT);
     let mut command = world.command(&["team", "deploy", "team.toml", "--message", "Hello."]);
     command.env("FILROUGE_TEAM_PASSPHRASE", "fil rouge");
-    let done = crate::world::done(command.output().unwrap());
+    let done = crate::world::to_output(command.output().unwrap());
     assert_eq!(done.code, Some(2), "{done:?}");
     assert!(done.stderr.contains("--features age"), "{done:?}");
     assert!(!world.path(".agent-chatter").exists());
@@ -150,12 +152,12 @@ fn without_the_feature_nothing_is_written_unencrypted() {
 
 #[cfg(feature = "age")]
 #[test]
-fn a_passphrase_encrypts_files() {
+fn a_passphrase_encrypts_snapshots() {
     let world = TeamWorld::new(ANSWERING_AGENT);
     fs::write(world.path("words"), "fil rouge\n").unwrap();
     let mut command = world.command(&["team", "deploy", "team.toml", "--message", "Of oak."]);
     command.env("FILROUGE_TEAM_PASSPHRASE_FILE", world.path("words"));
-    let done = crate::world::done(command.output().unwrap());
+    let done = crate::world::to_output(command.output().unwrap());
     assert_eq!(done.code, Some(0), "{done:?}");
     let file = &world.snapshot_files("crew")[0];
     let bytes = fs::read(file).unwrap();
@@ -168,6 +170,6 @@ fn a_passphrase_encrypts_files() {
     );
     let mut command = world.command(&["team", "snapshots", "show", path]);
     command.env("FILROUGE_TEAM_PASSPHRASE", "fil rouge");
-    let shown = crate::world::done(command.output().unwrap());
+    let shown = crate::world::to_output(command.output().unwrap());
     assert!(shown.stdout.contains("Of oak."), "{shown:?}");
 }

@@ -1,4 +1,4 @@
-//! A terminal whose keys a test presses and whose screen it reads.
+//! A terminal that a test controls: it presses keys and reads the screen.
 
 use std::fs::File;
 use std::io::{Read, Write};
@@ -10,20 +10,22 @@ use std::time::Instant;
 use rustix::pty::{OpenptFlags, grantpt, ioctl_tiocgptpeer, openpt, unlockpt};
 use rustix::termios::{Winsize, tcsetwinsize};
 
-use crate::world::{TeamWorld, WITHIN};
+use crate::world::{TIME_LIMIT, TeamWorld};
 
-/// The prompt of Ann.
+/// Ann's prompt.
 pub(crate) const PROMPT: &str = "Ann> ";
 pub(crate) const CTRL_C: &str = "\u{3}";
 pub(crate) const CTRL_D: &str = "\u{4}";
 pub(crate) const ESC: &str = "\u{1b}";
 
-/// A terminal that runs `filrouge team deploy`; killed when dropped.
+/// A terminal that runs `filrouge team deploy`. Dropping it kills the program.
 pub(crate) struct TeamTerminal {
     keys: File,
-    shown: Receiver<Vec<u8>>,
+    /// Receives what the program prints.
+    printed: Receiver<Vec<u8>>,
+    /// Everything printed so far.
     screen: String,
-    /// The number of bytes of the screen that earlier calls have read.
+    /// How many bytes of the screen earlier calls have read.
     seen: usize,
     child: Child,
 }
@@ -31,10 +33,15 @@ pub(crate) struct TeamTerminal {
 impl TeamTerminal {
     /// Runs `filrouge team deploy team.toml` with further arguments.
     pub(crate) fn deploy(world: &TeamWorld, arguments: &[&str]) -> Self {
-        Self::deploy_in(world, arguments, &[])
+        Self::deploy_with_env(world, arguments, &[])
     }
 
-    pub(crate) fn deploy_in(world: &TeamWorld, arguments: &[&str], set: &[(&str, &str)]) -> Self {
+    /// Like [`Self::deploy`], with further environment variables.
+    pub(crate) fn deploy_with_env(
+        world: &TeamWorld,
+        arguments: &[&str],
+        variables: &[(&str, &str)],
+    ) -> Self {
         let master =
             openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY | OpenptFlags::CLOEXEC).unwrap();
         grantpt(&master).unwrap();
@@ -56,18 +63,18 @@ impl TeamTerminal {
             .args(["--ctty", env!("CARGO_BIN_EXE_filrouge")])
             .args(["team", "deploy", "team.toml"])
             .args(arguments)
-            .envs(set.iter().copied())
+            .envs(variables.iter().copied())
             .stdin(stream())
             .stdout(stream())
             .stderr(stream());
-        let child = command.spawn().expect("setsid, of util-linux");
+        let child = command.spawn().expect("run setsid (Debian: util-linux)");
         drop((command, slave));
         let keys = File::from(master);
         let mut reader = keys.try_clone().unwrap();
-        let (sender, shown) = channel();
+        let (sender, printed) = channel();
         std::thread::spawn(move || {
             let mut bytes = [0; 4096];
-            // The read ends once no process has the terminal open.
+            // The read fails once no process has the terminal open.
             while let Ok(read @ 1..) = reader.read(&mut bytes) {
                 if sender.send(bytes[..read].to_vec()).is_err() {
                     return;
@@ -76,27 +83,27 @@ impl TeamTerminal {
         });
         Self {
             keys,
-            shown,
+            printed,
             screen: String::new(),
             seen: 0,
             child,
         }
     }
 
-    /// Sends keys.
+    /// Presses keys.
     pub(crate) fn press(&mut self, keys: &str) {
         self.keys.write_all(keys.as_bytes()).unwrap();
     }
 
-    /// Sends a line.
-    pub(crate) fn line(&mut self, text: &str) {
+    /// Types a line and presses Enter.
+    pub(crate) fn send_line(&mut self, text: &str) {
         self.press(&format!("{text}\r"));
     }
 
-    /// Waits until `text` appears in the unread part of the screen; returns the text before it.
+    /// Reads until `text` appears in the unread part of the screen; returns the part before it.
     #[track_caller]
     pub(crate) fn expect(&mut self, text: &str) -> String {
-        let end = Instant::now() + WITHIN;
+        let end = Instant::now() + TIME_LIMIT;
         loop {
             if let Some(at) = self.screen[self.seen..].find(text) {
                 let before = self.screen[self.seen..self.seen + at].to_owned();
@@ -104,25 +111,28 @@ impl TeamTerminal {
                 return before;
             }
             let left = end.saturating_duration_since(Instant::now());
-            match self.shown.recv_timeout(left) {
+            match self.printed.recv_timeout(left) {
                 Ok(bytes) => self.screen.push_str(&String::from_utf8_lossy(&bytes)),
-                Err(why) => panic!("{text:?} is not shown ({why}):\n{}", self.screen),
+                Err(why) => panic!(
+                    "{text:?} does not appear ({why}); the screen:\n{}",
+                    self.screen
+                ),
             }
         }
     }
 
-    /// Whether the unread part of the screen contains `text` now.
+    /// Returns whether the unread part of the screen contains `text` now.
     pub(crate) fn unread_contains(&mut self, text: &str) -> bool {
-        for bytes in self.shown.try_iter() {
+        for bytes in self.printed.try_iter() {
             self.screen.push_str(&String::from_utf8_lossy(&bytes));
         }
         self.screen[self.seen..].contains(text)
     }
 
-    /// Sends a message and waits until Ann has the floor; returns the text shown in between.
+    /// Types a message and waits for Ann's next prompt; returns what appears in between.
     #[track_caller]
     pub(crate) fn say(&mut self, text: &str) -> String {
-        self.line(text);
+        self.send_line(text);
         self.expect("\n");
         self.expect(PROMPT)
     }
@@ -131,18 +141,18 @@ impl TeamTerminal {
         self.child.id()
     }
 
-    /// Sends SIGKILL, and waits for the end.
+    /// Kills the program (SIGKILL).
     pub(crate) fn kill(mut self) {
         self.child.kill().unwrap();
         self.child.wait().unwrap();
     }
 
-    /// Waits for the end; returns the exit code and the unread part of the screen.
+    /// Waits until the program exits; returns its exit code and the unread part of the screen.
     #[track_caller]
-    pub(crate) fn ended(mut self) -> (Option<i32>, String) {
-        let end = Instant::now() + WITHIN;
+    pub(crate) fn wait_for_exit(mut self) -> (Option<i32>, String) {
+        let end = Instant::now() + TIME_LIMIT;
         while let Ok(bytes) = self
-            .shown
+            .printed
             .recv_timeout(end.saturating_duration_since(Instant::now()))
         {
             self.screen.push_str(&String::from_utf8_lossy(&bytes));
@@ -151,7 +161,7 @@ impl TeamTerminal {
         let Some(status) =
             status.or_else(|| (Instant::now() < end).then(|| self.child.wait().unwrap()))
         else {
-            panic!("the program does not end:\n{}", self.screen);
+            panic!("the program does not exit; the screen:\n{}", self.screen);
         };
         assert!(!self.screen.contains("panicked"), "{}", self.screen);
         (status.code(), self.screen[self.seen..].to_owned())
@@ -160,7 +170,7 @@ impl TeamTerminal {
 
 impl Drop for TeamTerminal {
     fn drop(&mut self) {
-        // The process has already ended if the test waited for it.
+        // These calls fail if the test has already waited for the exit.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }

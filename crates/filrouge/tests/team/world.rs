@@ -1,4 +1,4 @@
-//! A home that contains only a team, and the built binary in it.
+//! A home folder that contains only a team, and runs of the built binary in it.
 
 use std::fs;
 use std::io::Write;
@@ -9,32 +9,33 @@ use std::time::{Duration, Instant};
 use serde_json::Value;
 use tempfile::TempDir;
 
-/// The maximum time of a command; enough for a slow machine.
-pub(crate) const WITHIN: Duration = Duration::from_secs(60);
+/// The longest time that a command may take on any machine.
+pub(crate) const TIME_LIMIT: Duration = Duration::from_secs(60);
 
-/// An agent that keeps its prompt and answers.
+/// An agent that writes its prompt to the file `prompt` and answers.
 pub(crate) const ANSWERING_AGENT: &str =
     "cat > prompt.new; mv prompt.new prompt; echo 'I hear you.'";
 
-/// An agent that says something, then waits for the file `go`; it has a child that runs much longer.
+/// An agent that writes half of its answer, then waits for the file `go`. It has a child process that runs much longer;
+/// the file `child` contains the child's process id.
 pub(crate) const WAITING_AGENT: &str = "cat > prompt; sleep 1000 & echo $! > child; printf 'half of it'; \
                                 while [ ! -e go ]; do sleep 0.02; done; kill $!; echo ', and the rest'";
 
-/// A home; kept when a test fails.
+/// A home folder. It is kept if the test fails.
 pub(crate) struct TeamWorld {
     dir: TempDir,
 }
 
-/// The result of a command.
+/// The output of a command, and its exit code.
 #[derive(Debug)]
-pub(crate) struct TeamDone {
+pub(crate) struct TeamOutput {
     pub(crate) code: Option<i32>,
     pub(crate) stdout: String,
     pub(crate) stderr: String,
 }
 
-impl TeamDone {
-    /// The JSON lines of stdout.
+impl TeamOutput {
+    /// Returns the JSON lines of stdout.
     pub(crate) fn lines(&self) -> Vec<Value> {
         let lines = self.stdout.lines();
         lines
@@ -42,24 +43,24 @@ impl TeamDone {
             .collect()
     }
 
-    /// The session of the first JSON line.
+    /// Returns the session id in the first JSON line.
     pub(crate) fn session(&self) -> String {
         self.lines()[0]["session_id"].as_str().unwrap().to_owned()
     }
 }
 
 impl TeamWorld {
-    /// A home with a team: Ann, and Bob, whose agent is this shell script.
-    pub(crate) fn new(bob: &str) -> Self {
+    /// Creates a home with a team: Ann, a person, and Bob, an agent that runs this shell script.
+    pub(crate) fn new(script: &str) -> Self {
         let world = Self {
             dir: TempDir::with_prefix("filrouge-team-").unwrap(),
         };
-        world.team("team.toml", "crew", "Bob", bob);
+        world.write_team("team.toml", "crew", "Bob", script);
         world
     }
 
-    /// Writes a team file.
-    pub(crate) fn team(&self, file: &str, name: &str, agent: &str, script: &str) {
+    /// Writes a team file: Ann, and an agent of this name that runs a shell script.
+    pub(crate) fn write_team(&self, file: &str, name: &str, agent: &str, script: &str) {
         let text = format!(
             "name = \"{name}\"\ntask = \"Build the bridge.\"\n\
              [[members]]\nname = \"Ann\"\nkind = \"human\"\n\
@@ -69,6 +70,7 @@ impl TeamWorld {
         fs::write(self.path(file), text).unwrap();
     }
 
+    /// Returns the path of a file in the home.
     pub(crate) fn path(&self, name: &str) -> PathBuf {
         self.dir.path().join(name)
     }
@@ -92,6 +94,7 @@ impl TeamWorld {
             .current_dir(self.dir.path());
     }
 
+    /// Returns a command that runs `filrouge` without stdin.
     pub(crate) fn command(&self, arguments: &[&str]) -> Command {
         let mut command = Command::new(env!("CARGO_BIN_EXE_filrouge"));
         self.environment(&mut command);
@@ -103,45 +106,46 @@ impl TeamWorld {
         command
     }
 
-    pub(crate) fn run(&self, arguments: &[&str]) -> TeamDone {
-        finish(self.command(arguments))
+    pub(crate) fn run(&self, arguments: &[&str]) -> TeamOutput {
+        to_output(self.command(arguments).output().unwrap())
     }
 
     /// Runs `filrouge team deploy team.toml` with further arguments.
-    pub(crate) fn deploy(&self, arguments: &[&str]) -> TeamDone {
+    pub(crate) fn deploy(&self, arguments: &[&str]) -> TeamOutput {
         self.run(&[&["team", "deploy", "team.toml"], arguments].concat())
     }
 
-    /// As [`Self::deploy`], with a message and JSON lines; this must succeed.
-    pub(crate) fn say(&self, text: &str, arguments: &[&str]) -> TeamDone {
-        let done = self.deploy(&[&["--json", "--message", text], arguments].concat());
-        assert_eq!(done.code, Some(0), "{done:?}");
-        done
+    /// Like [`Self::deploy`], with a message and output as JSON lines; the command must succeed.
+    pub(crate) fn say(&self, text: &str, arguments: &[&str]) -> TeamOutput {
+        let output = self.deploy(&[&["--json", "--message", text], arguments].concat());
+        assert_eq!(output.code, Some(0), "{output:?}");
+        output
     }
 
-    /// As [`Self::deploy`], with this text on stdin.
-    pub(crate) fn pipe(&self, text: &str, arguments: &[&str]) -> TeamDone {
+    /// Like [`Self::deploy`], with a text on stdin.
+    pub(crate) fn pipe(&self, text: &str, arguments: &[&str]) -> TeamOutput {
         let mut command = self.command(&[&["team", "deploy", "team.toml"], arguments].concat());
         let mut child = command.stdin(Stdio::piped()).spawn().unwrap();
         let mut stdin = child.stdin.take().unwrap();
         stdin.write_all(text.as_bytes()).unwrap();
         drop(stdin);
-        done(child.wait_with_output().unwrap())
+        to_output(child.wait_with_output().unwrap())
     }
 
+    /// Runs a command with `--json`, which must succeed; returns its output.
     pub(crate) fn json(&self, arguments: &[&str]) -> Value {
-        let done = self.run(&[arguments, &["--json"]].concat());
-        assert_eq!(done.code, Some(0), "{arguments:?}: {done:?}");
-        serde_json::from_str(&done.stdout).unwrap()
+        let output = self.run(&[arguments, &["--json"]].concat());
+        assert_eq!(output.code, Some(0), "{arguments:?}: {output:?}");
+        serde_json::from_str(&output.stdout).unwrap()
     }
 
-    /// The number of sessions in the ledger.
+    /// Returns the number of sessions in the ledger.
     pub(crate) fn sessions(&self) -> usize {
         let listed = self.json(&["sessions", "list"]);
         listed["data"].as_array().unwrap().len()
     }
 
-    /// Snapshot files of a team.
+    /// Returns the snapshot files of a team, sorted by name.
     pub(crate) fn snapshot_files(&self, team: &str) -> Vec<PathBuf> {
         let folder = self.path(".agent-chatter/sessions").join(team);
         let mut files: Vec<_> = fs::read_dir(folder)
@@ -157,41 +161,39 @@ impl Drop for TeamWorld {
     fn drop(&mut self) {
         if std::thread::panicking() {
             self.dir.disable_cleanup(true);
-            eprintln!("kept for inspection: {}", self.dir.path().display());
+            eprintln!("files of the failed test: {}", self.dir.path().display());
         }
     }
 }
 
-fn finish(mut command: Command) -> TeamDone {
-    done(command.output().unwrap())
-}
-
-pub(crate) fn done(output: std::process::Output) -> TeamDone {
-    let done = TeamDone {
+/// Converts the output of a command, which must not have panicked.
+pub(crate) fn to_output(output: std::process::Output) -> TeamOutput {
+    let output = TeamOutput {
         code: output.status.code(),
         stdout: String::from_utf8(output.stdout).unwrap(),
         stderr: String::from_utf8_lossy(&output.stderr).into_owned(),
     };
-    assert!(!done.stderr.contains("panicked"), "{done:?}");
-    done
+    assert!(!output.stderr.contains("panicked"), "{output:?}");
+    output
 }
 
-/// Waits until a condition holds.
+/// Waits until `holds` returns true.
 #[track_caller]
 pub(crate) fn until(what: &str, holds: impl Fn() -> bool) {
-    let end = Instant::now() + WITHIN;
+    let end = Instant::now() + TIME_LIMIT;
     while !holds() {
-        assert!(Instant::now() < end, "did not happen in time: {what}");
+        assert!(Instant::now() < end, "{what}: not within {TIME_LIMIT:?}");
         std::thread::sleep(Duration::from_millis(5));
     }
 }
 
-/// Whether a process still runs: a zombie does not count.
+/// Returns whether a process still runs; a zombie does not count.
 pub(crate) fn is_alive(pid: &str) -> bool {
     let status = fs::read_to_string(Path::new("/proc").join(pid.trim()).join("status"));
     status.is_ok_and(|status| !status.contains("State:\tZ"))
 }
 
+/// Sends the signal of this name, such as `TERM`.
 pub(crate) fn signal(name: &str, pid: u32) {
     let kill = Command::new("sh")
         .args(["-c", &format!("kill -{name} {pid}")])

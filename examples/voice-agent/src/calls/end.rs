@@ -1,5 +1,7 @@
-//! The end of a call. Its event needs no lease and is recorded first; then an unconfirmed booking is released, and the session is
-//! closed. Until all of this is done, the platform is asked to repeat its message, and a task retries as well.
+//! Records the end of a call.
+//!
+//! Its event needs no lease and is recorded first; then an unconfirmed booking is released, and the session is closed.
+//! Until all of this is done, the platform is asked to repeat its message, and a task retries as well.
 
 use std::collections::HashSet;
 use std::sync::{Arc, MutexGuard, PoisonError};
@@ -11,10 +13,10 @@ use serde_json::json;
 use tokio::time::Instant;
 
 use super::Calls;
-use crate::cache::Known;
+use crate::cache::CachedCall;
 use crate::fsm::State;
 
-/// The minimum time for which recording is retried: a database may be unreachable for longer than a lease lasts.
+/// The minimum time for which a task retries: a database may be unreachable for longer than a lease lasts.
 const RETRY_FOR: Duration = Duration::from_secs(15 * 60);
 /// The pause between two attempts.
 const RETRY_EVERY: Duration = Duration::from_secs(1);
@@ -27,9 +29,11 @@ struct Ending {
 }
 
 impl Calls {
-    /// Records the end of a call and closes its session. Idempotent. Returns `false` while that is impossible: a dead instance
-    /// holds the call, or the store does not answer. Then a task of this process retries for longer than a lease lasts. If this
-    /// process dies as well, the reporter has to repeat its message.
+    /// Records the end of a call and closes its session. Idempotent.
+    ///
+    /// Returns `false` while that is impossible: a dead instance holds the call, or the store does not answer. Then a
+    /// task of this process retries for longer than a lease lasts. If this process dies as well, the platform has to
+    /// repeat its message.
     pub(crate) async fn ended(self: &Arc<Self>, call: &SessionId, reason: &str) -> bool {
         let ending = Ending {
             call: call.clone(),
@@ -41,11 +45,11 @@ impl Calls {
             Err(failure) => {
                 self.not_recorded(call, "call_ended", &failure);
                 // A call that never began has no end to record.
-                let unknown = failure.code == ErrorCode::SessionNotFound;
-                if !unknown && self.endings().insert(call.clone()) {
+                let never_began = failure.code == ErrorCode::SessionNotFound;
+                if !never_began && self.endings().insert(call.clone()) {
                     tokio::spawn(self.clone().end_later(ending));
                 }
-                unknown
+                never_began
             }
         }
     }
@@ -78,17 +82,17 @@ impl Calls {
             holder,
         } = ending;
         let detail = json!({ "reason": reason });
-        self.record(call, "call_ended", "call_ended", Some(detail))
+        self.try_record_event(call, "call_ended", "call_ended", Some(detail))
             .await?;
-        let known = self.cache.get(call);
-        let resume = self.resume(holder, known.as_ref(), false);
+        let cached = self.cache.get(call);
+        let resume = self.resume_request(holder, cached.as_ref(), false);
         match self.engine.calls.resume(&self.caller, call, resume).await {
             Ok(resumed) => {
                 let fence = resumed.fence;
                 let closed = self
-                    .close_held(call, reason, resumed.into_value(), known)
+                    .close_held(call, reason, resumed.into_value(), cached)
                     .await;
-                self.cache.forget(call);
+                self.cache.remove(call);
                 if closed.is_err() {
                     self.release(call, holder, fence).await;
                 }
@@ -102,21 +106,22 @@ impl Calls {
         }
     }
 
+    /// Closes a call that this process holds.
     async fn close_held(
         &self,
         call: &SessionId,
         reason: &str,
         resumed: Resumed,
-        known: Option<Known>,
+        cached: Option<CachedCall>,
     ) -> Result<(), Failure> {
-        let held = self.proceed(call, resumed, known).await?;
+        let held = self.restore(call, resumed, cached).await?;
         let state = held.dialogue.state;
         if state != State::Confirmed {
             // The process that booked it may have been killed before the confirmation was spoken.
             self.agenda.release_slot(call, held.fence).await?;
         }
         if state.is_terminal() {
-            self.settle(call, &held).await;
+            self.save_checkpoint(call, &held).await;
         }
         let fence = Some(held.fence).filter(|_| !state.is_terminal());
         self.close(call, reason, fence).await

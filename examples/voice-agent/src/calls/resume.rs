@@ -1,4 +1,4 @@
-//! Continues a call from its recorded state.
+//! Restores the dialogue of a call from its recorded state.
 
 use std::sync::atomic::Ordering::Relaxed;
 
@@ -6,24 +6,24 @@ use filrouge_engine::{CheckpointPolicy, Resumed};
 use filrouge_types::{ErrorCode, Failure, Item, SessionId};
 
 use super::{Calls, Held};
-use crate::cache::Known;
+use crate::cache::CachedCall;
 use crate::fsm::Dialogue;
 use crate::replay::replay;
 
-/// How many items one page has, if a resume does not return all of them.
+/// The number of items per page, if a resume does not return all of them.
 const PAGE: usize = 500;
 
-/// The source of a call that continues without the database.
+/// The `source` of a resume without the database.
 const SPOOL: &str = "spool";
 
 impl Calls {
-    /// The dialogue in its stored state: this process's copy if the store has nothing newer, else the newest checkpoint with the
-    /// items after it.
-    pub(super) async fn proceed(
+    /// Restores the dialogue: from this process's copy if the store has nothing newer, otherwise from the newest
+    /// checkpoint and the items after it.
+    pub(super) async fn restore(
         &self,
         call: &SessionId,
         resumed: Resumed,
-        known: Option<Known>,
+        cached: Option<CachedCall>,
     ) -> Result<Held, Failure> {
         let mut held = Held {
             fence: resumed.fence,
@@ -32,22 +32,22 @@ impl Calls {
             policy: CheckpointPolicy::default(),
             last_seq: resumed.last_seq,
             label: resumed.state,
-            lost: false,
+            unreadable: false,
         };
         let down = resumed.source == SPOOL;
         // While the database does not answer, only this process continues its calls; spooled writes have no seq yet.
-        let newest = |known: &Known| match down {
-            true => known.seq >= resumed.last_seq,
+        let is_current = |cached: &CachedCall| match down {
+            true => cached.seq >= resumed.last_seq,
             false => resumed.stale == Some(false),
         };
-        if let Some(known) = known.filter(newest) {
+        if let Some(cached) = cached.filter(is_current) {
             self.counters.from_cache.fetch_add(1, Relaxed);
-            (held.dialogue, held.policy) = (known.dialogue, known.policy);
+            (held.dialogue, held.policy) = (cached.dialogue, cached.policy);
             return Ok(held);
         }
-        let covered = resumed.checkpoint.as_ref().map_or(0, |c| c.seq);
-        if down && covered < resumed.last_seq {
-            let what = "items of the call are in the database alone, which does not answer";
+        let checkpoint_seq = resumed.checkpoint.as_ref().map_or(0, |c| c.seq);
+        if down && checkpoint_seq < resumed.last_seq {
+            let what = "items of the call are only in the database, which does not answer";
             return Err(Failure::new(ErrorCode::StoreUnavailable, what));
         }
         if resumed.last_seq > 0 {
@@ -62,7 +62,8 @@ impl Calls {
             Some(Ok(dialogue)) => held.dialogue = dialogue,
             // This version cannot read the state: rebuild it from all items of the ledger.
             Some(Err(_)) => {
-                self.report_unknown(call, held.last_seq, "checkpoint").await;
+                self.record_unknown_state(call, held.last_seq, "checkpoint")
+                    .await;
                 (tail, more) = (Vec::new(), true);
             }
         }
@@ -77,8 +78,9 @@ impl Calls {
                     .fetch_add(replayed.differing, Relaxed);
             }
             None => {
-                self.report_unknown(call, held.last_seq, "journal").await;
-                held.lost = true;
+                self.record_unknown_state(call, held.last_seq, "journal")
+                    .await;
+                held.unreadable = true;
             }
         }
         Ok(held)

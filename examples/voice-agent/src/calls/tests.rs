@@ -8,7 +8,7 @@ use filrouge_types::{RequestId, SessionId};
 use serde_json::{Value, json};
 
 use super::{Calls, FILLER, Utterance};
-use crate::config::{Config, Place, Store};
+use crate::config::{Config, DelayPoint, Store};
 use crate::fsm::{Heard, Route};
 use crate::store;
 use crate::vapi::{self, ChatRequest};
@@ -38,6 +38,7 @@ fn call() -> SessionId {
     SessionId::new("call").unwrap()
 }
 
+/// Sends a server message of the call; returns the status and the JSON of the response.
 async fn message(calls: &Arc<Calls>, mut message: Value) -> (u16, Value) {
     message["call"] = json!({ "id": "call", "customer": { "number": "+33698765432" } });
     let body = json!({ "message": message }).to_string();
@@ -45,29 +46,34 @@ async fn message(calls: &Arc<Calls>, mut message: Value) -> (u16, Value) {
     (status, answer.unwrap_or_default())
 }
 
-async fn transcript(calls: &Arc<Calls>, said: &str) -> String {
-    let reported = json!({ "type": "transcript", "role": "user", "transcriptType": "final", "transcript": said });
-    let (status, answer) = message(calls, reported).await;
+/// Sends a final transcript; returns the answer.
+async fn transcript(calls: &Arc<Calls>, text: &str) -> String {
+    let transcript = json!({ "type": "transcript", "role": "user", "transcriptType": "final", "transcript": text });
+    let (status, answer) = message(calls, transcript).await;
     assert_eq!(status, 200);
     answer["say"].as_str().unwrap_or_default().to_owned()
 }
 
-async fn completion(calls: &Calls, said: &[&str]) -> String {
-    let said = said
+/// Sends a completion with these messages of the caller; returns the answer.
+async fn completion(calls: &Calls, texts: &[&str]) -> String {
+    let messages = texts
         .iter()
-        .map(|said| json!({ "role": "user", "content": said }));
-    let body = json!({ "messages": said.collect::<Vec<_>>(), "call": { "id": "call" } });
+        .map(|text| json!({ "role": "user", "content": text }));
+    let body = json!({ "messages": messages.collect::<Vec<_>>(), "call": { "id": "call" } });
     let request: ChatRequest = serde_json::from_value(body).unwrap();
     let reply = vapi::chat(calls, &request, None).await.unwrap();
-    vapi::spoken(&reply).expect("silence").to_owned()
+    vapi::spoken(&reply)
+        .expect("the reply is silent")
+        .to_owned()
 }
 
+/// Reports the end of the call; returns the status.
 async fn end(calls: &Arc<Calls>) -> u16 {
     let ended = json!({ "type": "status-update", "status": "ended", "endedReason": "hung up" });
     message(calls, ended).await.0
 }
 
-/// Lets a dead instance hold the call.
+/// Acquires the lease for an instance that never releases it.
 async fn hold_by_a_dead_instance(calls: &Calls, ttl_ms: u64) {
     let resume = ResumeSession {
         ttl_ms: Some(ttl_ms),
@@ -97,10 +103,10 @@ async fn has_ended(calls: &Calls) -> bool {
 #[tokio::test]
 async fn a_transcript_never_silences_completions() {
     let (_dir, calls) = instance(|_| {}).await;
-    let heard = transcript(&calls, "Bonjour.").await;
-    assert!(heard.starts_with("Bonjour, cabinet"), "{heard}");
+    let welcome = transcript(&calls, "Bonjour.").await;
+    assert!(welcome.starts_with("Bonjour, cabinet"), "{welcome}");
     for _ in 0..2 {
-        assert_eq!(completion(&calls, &["Bonjour"]).await, heard);
+        assert_eq!(completion(&calls, &["Bonjour"]).await, welcome);
     }
     assert_eq!(transcript(&calls, "Oui.").await, "");
     let next = completion(&calls, &["Bonjour", "Oui"]).await;
@@ -110,11 +116,15 @@ async fn a_transcript_never_silences_completions() {
 #[tokio::test]
 async fn a_completion_gets_the_answer_of_a_transcript_that_ended_the_call() {
     let (_dir, calls) = instance(|_| {}).await;
-    let heard = transcript(&calls, "Un conseiller, s'il vous plaît").await;
-    let said = completion(&calls, &["un conseiller s'il vous plaît"]).await;
-    assert_eq!((heard, said.starts_with("Je vous passe")), (said, true));
-    let on = completion(&calls, &["un conseiller s'il vous plaît", "Allô ?"]).await;
-    assert!(on.starts_with("Votre demande a déjà"), "{on}");
+    let to_transcript = transcript(&calls, "Un conseiller, s'il vous plaît").await;
+    let to_completion = completion(&calls, &["un conseiller s'il vous plaît"]).await;
+    assert_eq!(to_completion, to_transcript);
+    assert!(
+        to_completion.starts_with("Je vous passe"),
+        "{to_completion}"
+    );
+    let later = completion(&calls, &["un conseiller s'il vous plaît", "Allô ?"]).await;
+    assert!(later.starts_with("Votre demande a déjà"), "{later}");
 }
 
 #[tokio::test]
@@ -137,9 +147,10 @@ async fn the_end_of_a_call_held_by_a_dead_instance_is_recorded_and_its_slot_rele
     let slot = calls.agenda.free(&call(), &[], None).await.unwrap()[0];
     assert!(calls.agenda.book(&call(), 1, slot).await.unwrap());
     hold_by_a_dead_instance(&calls, 600).await;
-    // The platform is asked to repeat its message; the event exists already.
+    // The platform is asked to repeat its message, but the event is already recorded.
     assert_eq!(end(&calls).await, 503);
     assert!(has_ended(&calls).await);
+    // At most 60 s.
     for _ in 0..6000 {
         if status(&calls).await == "closed" {
             break;
@@ -154,11 +165,11 @@ async fn the_end_of_a_call_held_by_a_dead_instance_is_recorded_and_its_slot_rele
 }
 
 #[tokio::test]
-async fn a_call_that_was_handed_over_keeps_no_slot() {
+async fn a_transferred_call_keeps_no_slot() {
     let (_dir, calls) = instance(|_| {}).await;
     completion(&calls, &["Un conseiller"]).await;
     let slot = calls.agenda.free(&call(), &[], None).await.unwrap()[0];
-    // It was booked under the newest fence, and the answer was lost.
+    // As if the slot was booked under the newest fence and the answer was lost.
     assert!(calls.agenda.book(&call(), 1, slot).await.unwrap());
     assert_eq!(end(&calls).await, 200);
     assert_eq!(calls.agenda().await.unwrap(), json!({}));
@@ -173,11 +184,11 @@ async fn the_end_of_an_unknown_call_is_no_error() {
 
 #[tokio::test]
 async fn all_attempts_of_a_delivery_use_one_holder_name() {
-    let delay = Some((Place::Turn, Duration::from_millis(400)));
+    let delay = Some((DelayPoint::Turn, Duration::from_millis(400)));
     let ttl = Duration::from_millis(200);
     let (_dir, calls) = instance(|config| (config.delay, config.lease_ttl) = (delay, ttl)).await;
     let heard = Heard {
-        said: String::new(),
+        text: String::new(),
         tool: Some(
             serde_json::from_value(json!({ "name": "propose_slots", "parameters": {} })).unwrap(),
         ),
@@ -186,6 +197,7 @@ async fn all_attempts_of_a_delivery_use_one_holder_name() {
         messages: 0,
     };
     let request = RequestId::new("r").unwrap();
+    // Polls the lease until a second attempt has acquired it; collects the holders with their fences.
     let seen = async {
         let mut seen = BTreeSet::new();
         loop {
@@ -205,9 +217,9 @@ async fn all_attempts_of_a_delivery_use_one_holder_name() {
         }
     };
     let words = Utterance::Words("propose_slots".to_owned());
-    let (id, answering) = (call(), Duration::from_secs(60));
-    let answered = calls.answer(&id, &request, &heard, &words);
-    let (reply, seen) = tokio::join!(answered, tokio::time::timeout(answering, seen));
+    let (id, time_limit) = (call(), Duration::from_secs(60));
+    let reply = calls.answer(&id, &request, &heard, &words);
+    let (reply, seen) = tokio::join!(reply, tokio::time::timeout(time_limit, seen));
     assert_eq!(vapi::spoken(&reply), Some(FILLER));
     let holders: BTreeSet<_> = seen
         .unwrap()
@@ -218,7 +230,7 @@ async fn all_attempts_of_a_delivery_use_one_holder_name() {
 }
 
 #[tokio::test]
-async fn finished_tools_are_answered_while_another_one_is_busy() {
+async fn handled_tools_are_answered_although_a_later_one_is_busy() {
     let wait = Duration::from_millis(50);
     let (_dir, calls) =
         instance(|config| (config.silent_when_busy, config.lease_wait) = (true, wait)).await;
@@ -240,8 +252,8 @@ async fn finished_tools_are_answered_while_another_one_is_busy() {
 }
 
 #[tokio::test]
-async fn a_booking_for_a_refused_turn_is_released() {
-    let delay = Some((Place::Turn, Duration::from_millis(250)));
+async fn the_booking_of_a_refused_turn_is_released() {
+    let delay = Some((DelayPoint::Turn, Duration::from_millis(250)));
     let (_dir, calls) = instance(|config| config.delay = delay).await;
     let tool = |id: &str, name: &str, parameters: Value| {
         let list = json!([{ "id": id, "name": name, "parameters": parameters }]);
@@ -250,7 +262,7 @@ async fn a_booking_for_a_refused_turn_is_released() {
     message(&calls, tool("t1", "propose_slots", json!({}))).await;
     let booking = message(&calls, tool("t2", "book_slot", json!({ "choice": 2 })));
     // Another instance takes the call between the booking and the turn, and keeps it.
-    let taken = async {
+    let take_over = async {
         while calls.agenda().await.unwrap() == json!({}) {
             tokio::time::sleep(Duration::from_millis(2)).await;
         }
@@ -264,7 +276,7 @@ async fn a_booking_for_a_refused_turn_is_released() {
         calls.release(&call(), &holder, lease.fence).await;
         hold_by_a_dead_instance(&calls, 60_000).await;
     };
-    let ((status, answer), ()) = tokio::join!(booking, taken);
+    let ((status, answer), ()) = tokio::join!(booking, take_over);
     assert_eq!(
         (status, &answer["results"][0]["result"]),
         (200, &json!(FILLER))

@@ -1,24 +1,24 @@
-//! The proposed slots that the caller accepts or refuses. A booking cannot be undone by voice: ambiguous words are ignored, and
-//! the caller is asked again.
+//! Finds out which proposed slots the caller accepts or refuses. A booking cannot be undone by voice, so an ambiguous
+//! utterance accepts nothing, and the agent is_undecided again.
 
 use jiff::civil::Weekday;
 
 use super::{day_of, number_of, plain};
 
-/// An utterance's relation to proposed slots.
+/// What an utterance says about the proposed slots.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Choice {
     /// The accepted slot, from 1.
     pub(crate) number: Option<usize>,
     /// The named day, unless it was refused.
     pub(crate) day: Option<Weekday>,
-    /// Whether it contains only the day, which accepts it.
+    /// Whether it contains nothing but the day, which accepts that day.
     pub(crate) day_alone: bool,
     /// Numbers that are refused.
     pub(crate) not_numbers: Vec<usize>,
     /// Days that are refused.
     pub(crate) not_days: Vec<Weekday>,
-    /// Numbers, or a question, whose relation to the slots is unknown.
+    /// Whether it has numbers or a question whose meaning for the slots is unknown.
     pub(crate) unclear: bool,
 }
 
@@ -28,9 +28,10 @@ const REFUSING: &[&str] = &["pas", "non", "ni", "sauf", "jamais", "excepte"];
 const BETWEEN: &[&str] = &[
     "le", "la", "l", "les", "de", "du", "celui", "celle", "numero", "creneau", "un", "ce", "trop",
 ];
+/// Words after which « un » is a number and not an article.
 const BEFORE_ONE: &[&str] = &["le", "numero", "creneau", "option", "choix"];
 /// Words around a choice that do not change it.
-const AROUND: &[&str] = &[
+const NEUTRAL: &[&str] = &[
     "oui",
     "ouais",
     "ok",
@@ -107,8 +108,8 @@ const AROUND: &[&str] = &[
     "mettons",
     "allez",
 ];
-/// Words of a question or of a request to wait, which chooses nothing yet.
-const OPEN: &[&str] = &[
+/// Words of a question or of a request to wait: such an utterance chooses nothing yet.
+const UNDECIDED: &[&str] = &[
     "quand",
     "combien",
     "quel",
@@ -131,17 +132,18 @@ const OPEN: &[&str] = &[
     "seconde",
     "secondes",
 ];
+/// The token of a pause.
 const COMMA: &str = ",";
 
-/// Determines an utterance's relation to the proposed slots.
+/// Interprets an utterance as a choice among proposed slots.
 pub(crate) fn choice(text: &str) -> Choice {
     let tokens = tokens(text);
-    let at = |n: Option<usize>| n.and_then(|n| tokens.get(n)).map_or("", String::as_str);
+    let token_at = |n: Option<usize>| n.and_then(|n| tokens.get(n)).map_or("", String::as_str);
     let mut choice = Choice::default();
     let mut numbers: Vec<(usize, usize)> = Vec::new();
     let mut days = Vec::new();
     for (place, word) in tokens.iter().enumerate() {
-        let before = at(place.checked_sub(1));
+        let before = token_at(place.checked_sub(1));
         let number = match word.as_str() {
             "un" => Some(1).filter(|_| BEFORE_ONE.contains(&before) || tokens.len() == 1),
             "seconde" | "premiere" if before != "la" && tokens.len() > 1 => None,
@@ -156,33 +158,38 @@ pub(crate) fn choice(text: &str) -> Choice {
             _ => {}
         }
     }
-    let asks = tokens.iter().any(|word| {
-        let waits = OPEN.contains(&word.as_str());
-        waits && !(word == "seconde" && numbers.iter().any(|(place, _)| at(Some(*place)) == word))
+    let is_undecided = tokens.iter().any(|word| {
+        let found = UNDECIDED.contains(&word.as_str());
+        found
+            && !(word == "seconde"
+                && numbers
+                    .iter()
+                    .any(|(place, _)| token_at(Some(*place)) == word))
     });
-    let alone = tokens.iter().all(|word| {
+    let has_only_choice = tokens.iter().all(|word| {
         let word = word.as_str();
         word == COMMA
-            || AROUND.contains(&word)
+            || NEUTRAL.contains(&word)
             || number_of(word).is_some()
             || is_day(word)
             || word == "un"
     });
     let accepted = numbers.first().filter(|(place, first)| {
-        let one = numbers.iter().all(|(_, other)| other == first);
-        one && !asks && (alone || is_ordinal_choice(&tokens, *place))
+        let is_single = numbers.iter().all(|(_, other)| other == first);
+        is_single && !is_undecided && (has_only_choice || is_ordinal_choice(&tokens, *place))
     });
     choice.number = accepted.map(|(_, number)| *number);
     let has_digits = tokens
         .iter()
         .any(|word| word.contains(|c: char| c.is_ascii_digit()));
-    choice.unclear = asks || (choice.number.is_none() && (has_digits || !numbers.is_empty()));
+    choice.unclear =
+        is_undecided || (choice.number.is_none() && (has_digits || !numbers.is_empty()));
     choice.day = days
         .first()
         .copied()
         .filter(|first| days.iter().all(|day| day == first));
     choice.unclear |= choice.day.is_none() && !days.is_empty();
-    choice.day_alone = alone && !asks;
+    choice.day_alone = has_only_choice && !is_undecided;
     choice
 }
 
@@ -215,15 +222,15 @@ fn is_ordinal_choice(tokens: &[String], place: usize) -> bool {
         .checked_sub(1)
         .map_or("", |before| tokens[before].as_str());
     let after = tokens.get(place + 1).map_or(COMMA, String::as_str);
-    let closes = after == COMMA || AROUND.contains(&after);
-    ORDINAL.contains(&tokens[place].as_str()) && ["le", "la"].contains(&before) && closes
+    let ends_phrase = after == COMMA || NEUTRAL.contains(&after);
+    ORDINAL.contains(&tokens[place].as_str()) && ["le", "la"].contains(&before) && ends_phrase
 }
 
 fn is_day(word: &str) -> bool {
     day_of(word).is_some()
 }
 
-/// The plain words, with a comma for each pause.
+/// The words in lower case without accents, with a comma for each pause.
 fn tokens(text: &str) -> Vec<String> {
     let mut tokens: Vec<String> = Vec::new();
     let mut word = String::new();

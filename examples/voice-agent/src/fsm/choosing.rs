@@ -1,17 +1,19 @@
-//! Processes an answer to the proposed slots. A booking ends the call, so the caller is asked again unless it is certainly meant.
+//! Processes an answer to the proposed slots. A booking ends the call, so the agent asks again unless the answer is
+//! certain.
 
 use jiff::civil::Weekday;
 
-use super::{Ask, Dialogue, Next};
+use super::{AgendaRequest, Dialogue, Next};
 use crate::agenda::Slot;
 use crate::french::{Choice, Understood};
 
 /// The decision in an answer to the proposed slots.
-enum Chosen {
-    /// The caller wants this one.
+enum Decision {
+    /// The caller wants this slot.
     Slot(Slot),
-    /// The caller wants others, on this day if one was named.
+    /// The caller wants other slots, on this day if one was named.
     Others(Option<Weekday>),
+    /// The caller is asked again.
     Unclear,
 }
 
@@ -23,20 +25,20 @@ impl Dialogue {
             self.proposed.retain(|slot| !refused.contains(slot));
             self.chosen = self.chosen.filter(|slot| !refused.contains(slot));
             self.rejected.extend(refused);
-            return self.ask_free(understood.choice.day);
+            return self.request_slots(understood.choice.day);
         }
-        match self.chosen(understood) {
-            Chosen::Slot(slot) => {
+        match self.decision(understood) {
+            Decision::Slot(slot) => {
                 (self.chosen, self.retries) = (Some(slot), 0);
-                Next::Ask(Ask::Book { slot })
+                Next::AskAgenda(AgendaRequest::Book { slot })
             }
-            Chosen::Others(None) => {
+            Decision::Others(None) => {
                 self.rejected.append(&mut self.proposed);
                 self.chosen = None;
-                self.ask_free(None)
+                self.request_slots(None)
             }
-            Chosen::Others(day) => self.ask_free(day),
-            Chosen::Unclear => self.not_understood(),
+            Decision::Others(day) => self.request_slots(day),
+            Decision::Unclear => self.not_understood(),
         }
     }
 
@@ -51,9 +53,9 @@ impl Dialogue {
             .collect()
     }
 
-    fn chosen(&self, understood: &Understood) -> Chosen {
+    fn decision(&self, understood: &Understood) -> Decision {
         let choice = &understood.choice;
-        let slot = |slot: Option<Slot>| slot.map_or(Chosen::Unclear, Chosen::Slot);
+        let slot = |slot: Option<Slot>| slot.map_or(Decision::Unclear, Decision::Slot);
         let numbered = choice
             .number
             .and_then(|n| self.proposed.get(n.checked_sub(1)?))
@@ -64,16 +66,16 @@ impl Dialogue {
             .filter(|slot| Some(slot.weekday()) == choice.day);
         let on_day: Vec<Slot> = on_day.copied().collect();
         match (choice.number, choice.day) {
-            (None, Some(_)) if on_day.is_empty() => Chosen::Others(choice.day),
+            (None, Some(_)) if on_day.is_empty() => Decision::Others(choice.day),
             // Some callers mean the second slot by « non, le 2 », others refuse it.
-            (Some(_), _) | (_, Some(_)) if understood.negated => Chosen::Unclear,
+            (Some(_), _) | (_, Some(_)) if understood.negated => Decision::Unclear,
             (Some(_), day) => slot(numbered.filter(|s| day.is_none_or(|day| s.weekday() == day))),
-            (None, Some(_)) if !choice.day_alone => Chosen::Others(choice.day),
+            (None, Some(_)) if !choice.day_alone => Decision::Others(choice.day),
             (None, Some(_)) => slot(Some(on_day[0]).filter(|_| on_day.len() == 1)),
-            _ if choice.unclear => Chosen::Unclear,
+            _ if choice.unclear => Decision::Unclear,
             _ if understood.yes => slot(self.chosen.or_else(|| self.proposed.first().copied())),
-            _ if understood.no => Chosen::Others(None),
-            _ if understood.negated => Chosen::Unclear,
+            _ if understood.no => Decision::Others(None),
+            _ if understood.negated => Decision::Unclear,
             // A slot chosen while the agenda did not answer is still to be booked.
             _ => slot(self.chosen),
         }

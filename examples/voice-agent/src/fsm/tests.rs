@@ -10,10 +10,10 @@ fn slots() -> Vec<Slot> {
     .to_vec()
 }
 
-fn heard(route: Route, said: &str) -> Heard {
+fn heard(route: Route, text: &str) -> Heard {
     let (tool, caller) = (None, None);
     Heard {
-        said: said.to_owned(),
+        text: text.to_owned(),
         tool,
         caller,
         route,
@@ -22,18 +22,18 @@ fn heard(route: Route, said: &str) -> Heard {
 }
 
 /// The result of an answer to three slots: Tuesday, Wednesday, Thursday.
-fn answered(said: &str) -> (Next, Dialogue) {
+fn answered(text: &str) -> (Next, Dialogue) {
     let mut dialogue = Dialogue {
         state: State::WaitConfirm,
         proposed: slots(),
         ..Dialogue::default()
     };
-    (dialogue.hear(&heard(Route::Completions, said)), dialogue)
+    (dialogue.hear(&heard(Route::Completions, text)), dialogue)
 }
 
 #[test]
 fn an_accepted_proposal_is_booked() {
-    for (said, at) in [
+    for (text, at) in [
         ("le 2", 1),
         ("Oui.", 0),
         ("Oui, c'est parfait", 0),
@@ -44,13 +44,17 @@ fn an_accepted_proposal_is_booked() {
         ("le 2, mercredi", 1),
     ] {
         let slot = slots()[at];
-        assert_eq!(answered(said).0, Next::Ask(Ask::Book { slot }), "{said}");
+        assert_eq!(
+            answered(text).0,
+            Next::AskAgenda(AgendaRequest::Book { slot }),
+            "{text}"
+        );
     }
 }
 
 #[test]
 fn a_refused_slot_is_neither_booked_nor_proposed_again() {
-    for (said, refused) in [
+    for (text, refused) in [
         ("Non, pas le 2", vec![1]),
         ("Pas mardi", vec![0]),
         ("Oui mais pas mardi", vec![0]),
@@ -58,16 +62,20 @@ fn a_refused_slot_is_neither_booked_nor_proposed_again() {
         ("pas le 2, le 3", vec![1]),
         ("Non.", vec![0, 1, 2]),
     ] {
-        let (next, dialogue) = answered(said);
+        let (next, dialogue) = answered(text);
         let except: Vec<Slot> = refused.iter().map(|at| slots()[*at]).collect();
-        assert_eq!(next, Next::Ask(Ask::Free { except, day: None }), "{said}");
+        assert_eq!(
+            next,
+            Next::AskAgenda(AgendaRequest::Free { except, day: None }),
+            "{text}"
+        );
         assert_eq!(dialogue.chosen, None);
     }
 }
 
 #[test]
 fn an_ambiguous_answer_is_asked_again() {
-    for said in [
+    for text in [
         "Non, le 2",
         "Pas de souci, le 2",
         "Attendez deux minutes",
@@ -81,15 +89,15 @@ fn an_ambiguous_answer_is_asked_again() {
         "oui, enfin non",
         "le 2, mardi",
     ] {
-        let (next, dialogue) = answered(said);
+        let (next, dialogue) = answered(text);
         assert!(
             matches!(&next, Next::Say(text) if text.starts_with("Pardon")),
-            "{said}: {next:?}"
+            "{text}: {next:?}"
         );
         assert_eq!(
             (dialogue.chosen, dialogue.proposed.len()),
             (None, 3),
-            "{said}"
+            "{text}"
         );
     }
 }
@@ -108,9 +116,9 @@ fn completions_win_and_get_the_answer_of_the_transcript_with_the_same_words() {
     let first = dialogue.hear(&heard(Route::Transcript, "Bonjour."));
     assert!(!dialogue.is_copy(Route::Completions));
     let messages = ["bonjour".to_owned()];
-    let said = dialogue.unheard(&messages);
-    assert!(dialogue.was_transcribed(Route::Completions, &said));
-    assert_eq!(dialogue.hear(&heard(Route::Completions, &said)), first);
+    let text = dialogue.unheard(&messages);
+    assert!(dialogue.was_transcribed(Route::Completions, &text));
+    assert_eq!(dialogue.hear(&heard(Route::Completions, &text)), first);
     assert_eq!(dialogue.state, State::Qualif);
     // From now on transcripts are copies.
     assert!(dialogue.is_copy(Route::Transcript));

@@ -1,11 +1,11 @@
-//! The example with real processes and a real PostgreSQL: the four validations of a voice agent's sessions.
+//! Tests the example with real processes and a real PostgreSQL.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::print_stderr)]
 
-mod hits;
 mod outage;
 mod process;
 mod restart;
 mod script;
+mod simultaneous;
 mod stale;
-mod unknown;
+mod unreadable;
 mod webhooks;

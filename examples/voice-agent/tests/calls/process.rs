@@ -10,10 +10,10 @@ use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
-/// The longest wait, however slow the machine.
-pub(crate) const DEADLINE: Duration = Duration::from_secs(60);
+/// The time limit of a wait, generous for slow machines.
+pub(crate) const TIMEOUT: Duration = Duration::from_secs(60);
 
-/// The instances of a test share the database and the keys; each has its own state folder.
+/// The environment of a test: its instances share the database and the keys, and each has its own state folder.
 pub(crate) struct World {
     url: String,
     dir: TempDir,
@@ -31,7 +31,8 @@ impl World {
         self.start_with(name, &[])
     }
 
-    /// Starts an instance with these variables; an instance with the same name reuses the state of its predecessor.
+    /// Starts an instance with additional variables; an instance with the same name reuses the state of its
+    /// predecessor.
     pub(crate) fn start_with(&self, name: &str, variables: &[(&str, &str)]) -> Agent {
         let log = self.log_file(name);
         let stderr = File::options()
@@ -57,8 +58,8 @@ impl World {
         let mut out = BufReader::new(child.stdout.take().unwrap());
         out.read_line(&mut line).unwrap();
         let origin = line.trim_end().strip_prefix("listening on ");
-        let reported = || std::fs::read_to_string(&log).unwrap();
-        let origin = origin.unwrap_or_else(|| panic!("{name} does not start: {}", reported()));
+        let log_text = || std::fs::read_to_string(&log).unwrap();
+        let origin = origin.unwrap_or_else(|| panic!("{name} did not start: {}", log_text()));
         Agent {
             origin: origin.to_owned(),
             child,
@@ -90,7 +91,7 @@ fn client() -> ureq::Agent {
     ureq::Agent::config_builder()
         .http_status_as_error(false)
         .proxy(None)
-        .timeout_global(Some(DEADLINE))
+        .timeout_global(Some(TIMEOUT))
         .build()
         .into()
 }
@@ -116,7 +117,7 @@ impl Agent {
         self.child.wait().unwrap();
     }
 
-    /// As [`Self::kill`], while other threads wait for its answer.
+    /// Like [`Self::kill`], while other threads wait for its answer.
     pub(crate) fn kill_shared(&self) {
         self.signal(Signal::KILL);
     }
@@ -139,13 +140,13 @@ impl Agent {
         std::fs::read_to_string(&self.log).unwrap()
     }
 
-    /// How many lines of the log contain `what` about a call.
+    /// The number of lines of the log that contain `what` about a call.
     pub(crate) fn logged(&self, what: &str, call: &str) -> usize {
-        let of = format!("call_id={call}");
+        let call_id = format!("call_id={call}");
         let log = self.log();
         let lines = log.lines();
         lines
-            .filter(|l| l.contains(what) && l.contains(&of))
+            .filter(|l| l.contains(what) && l.contains(&call_id))
             .count()
     }
 
@@ -177,28 +178,28 @@ impl Agent {
         serde_json::from_str(&text).unwrap()
     }
 
-    /// The instance's answer to these messages of the caller.
+    /// The spoken answer to these messages of the caller.
     #[track_caller]
-    pub(crate) fn hears(&self, call: &str, said: &[&str]) -> String {
-        let (status, text) = self.post("/chat/completions", &chat(call, said));
+    pub(crate) fn answer(&self, call: &str, messages: &[&str]) -> String {
+        let (status, text) = self.post("/chat/completions", &chat(call, messages));
         assert_eq!(status, 200, "{text}");
         spoken(&text)
     }
 
-    /// As [`Self::hears`], repeated while the answer is a filler, because the caller repeats it, too.
+    /// Like [`Self::answer`], repeated while the answer is a filler, as a caller repeats a message.
     #[track_caller]
-    pub(crate) fn hears_at_last(&self, call: &str, said: &[&str]) -> String {
-        let began = Instant::now();
+    pub(crate) fn answer_after_fillers(&self, call: &str, messages: &[&str]) -> String {
+        let start = Instant::now();
         loop {
-            let answer = self.hears(call, said);
+            let answer = self.answer(call, messages);
             if answer != FILLER {
                 return answer;
             }
-            assert!(began.elapsed() < DEADLINE, "fillers alone\n{}", self.log());
+            assert!(start.elapsed() < TIMEOUT, "only fillers\n{}", self.log());
         }
     }
 
-    /// The record of a call.
+    /// A call as the ledger has it.
     #[track_caller]
     pub(crate) fn call(&self, call: &str) -> RecordedCall {
         RecordedCall(self.get(&format!("/calls/{call}")))
@@ -214,9 +215,9 @@ pub(crate) const TERMINATED: &str = "Votre demande a déjà été prise en compt
 pub(crate) const CALLER: &str = "+33698765432";
 
 /// The body of `chat/completions`, as Vapi sends it for a custom LLM.
-pub(crate) fn chat(call: &str, said: &[&str]) -> Value {
+pub(crate) fn chat(call: &str, texts: &[&str]) -> Value {
     let mut messages = vec![json!({ "role": "system", "content": "Cabinet du docteur Martin" })];
-    for text in said {
+    for text in texts {
         messages.push(json!({ "role": "user", "content": text }));
         messages.push(json!({ "role": "assistant", "content": "…" }));
     }
@@ -241,7 +242,7 @@ pub(crate) fn spoken(stream: &str) -> String {
         .collect()
 }
 
-/// A call as recorded in the ledger.
+/// A call as `/calls/{id}` shows it.
 #[derive(Debug)]
 pub(crate) struct RecordedCall(Value);
 
@@ -259,7 +260,7 @@ impl RecordedCall {
     }
 
     /// A member of the newest checkpoint.
-    pub(crate) fn known(&self, member: &str) -> &Value {
+    pub(crate) fn checkpoint(&self, member: &str) -> &Value {
         &self.0["checkpoint"][member]
     }
 
@@ -277,19 +278,22 @@ impl RecordedCall {
             .collect()
     }
 
-    /// How many events of a kind the call has.
+    /// The number of events of a kind.
     pub(crate) fn events(&self, kind: &str) -> usize {
         let events = self.0["events"].as_array().unwrap();
         events.iter().filter(|e| e["kind"] == kind).count()
     }
 }
 
-/// Polls until `reached`.
+/// Polls until `is_reached`; fails with `what` after [`TIMEOUT`].
 #[track_caller]
-pub(crate) fn until(what: &str, mut reached: impl FnMut() -> bool) {
-    let began = Instant::now();
-    while !reached() {
-        assert!(began.elapsed() < DEADLINE, "not in time: {what}");
+pub(crate) fn until(what: &str, mut is_reached: impl FnMut() -> bool) {
+    let start = Instant::now();
+    while !is_reached() {
+        assert!(
+            start.elapsed() < TIMEOUT,
+            "this did not happen in time: {what}"
+        );
         std::thread::sleep(Duration::from_millis(20));
     }
 }

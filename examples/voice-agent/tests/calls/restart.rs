@@ -1,9 +1,9 @@
-//! First validation: processes die without the caller noticing.
+//! Instances die without the caller noticing.
 
 use filrouge_testbed::Database;
 
 use crate::process::{Agent, TERMINATED, World, chat, until};
-use crate::script::{SCRIPT, check_script, said, say, talk};
+use crate::script::{SCRIPT, check_script, messages, say, talk};
 
 #[test]
 fn a_call_is_confirmed_by_another_instance_when_the_first_is_killed() {
@@ -28,9 +28,9 @@ fn a_call_is_confirmed_by_another_instance_when_the_first_is_killed() {
     );
     assert_eq!(b.count("rebuilt"), 1);
     // A call that has ended is not reopened.
-    let mut on = said(5);
-    on.push("Allô ?");
-    assert_eq!(b.hears("call", &on), TERMINATED);
+    let mut later = messages(5);
+    later.push("Allô ?");
+    assert_eq!(b.answer("call", &later), TERMINATED);
     assert_eq!(b.call("call").last_seq(), journal.last_seq());
 }
 
@@ -48,41 +48,42 @@ fn a_call_continues_after_a_kill_between_any_two_webhooks() {
         talk(&b, &call, at + 1..=SCRIPT.len() - 1);
         check_script(&b, &call);
     }
-    let mut one: Agent = world.start("a");
+    let mut current: Agent = world.start("a");
     for at in 0..SCRIPT.len() {
-        say(&one, "always", at);
-        let mut other = world.start(&format!("c{at}"));
-        std::mem::swap(&mut one, &mut other);
-        other.kill();
+        say(&current, "always", at);
+        let mut next = world.start(&format!("c{at}"));
+        std::mem::swap(&mut current, &mut next);
+        next.kill();
     }
-    let journal = check_script(&one, "always");
+    let journal = check_script(&current, "always");
     // Every state was in a checkpoint, or in the items after one.
     assert_eq!(journal.events("session_reconstruct_used"), 0);
 }
 
 #[test]
-fn a_webhook_killed_before_its_step_is_answered_on_repetition() {
+fn a_webhook_killed_before_its_step_is_answered_when_repeated() {
     kill_within_webhook("step", false);
 }
 
 #[test]
-fn a_webhook_killed_before_its_turn_is_answered_on_repetition() {
+fn a_webhook_killed_before_its_turn_is_answered_when_repeated() {
     kill_within_webhook("turn", false);
 }
 
 #[test]
-fn a_webhook_killed_before_its_checkpoint_is_answered_on_repetition() {
+fn a_webhook_killed_before_its_checkpoint_is_answered_when_repeated() {
     kill_within_webhook("checkpoint", true);
 }
 
-/// Kills an instance at this place of a webhook, with its turn `written` or not, and repeats the webhook elsewhere.
+/// Kills an instance at this point of a webhook, before or after its turn was written, and repeats the webhook on
+/// another instance.
 #[track_caller]
-fn kill_within_webhook(place: &str, written: bool) {
+fn kill_within_webhook(point: &str, was_written: bool) {
     let database = Database::new();
     let world = World::new(database.url());
     let ttl = ("LEASE_TTL_MS", "1000");
     let b = world.start_with("b", &[ttl]);
-    let delay = format!("{place}:60000");
+    let delay = format!("{point}:60000");
     // Webhooks after which a checkpoint is due.
     for at in [0, 3, 5] {
         let call = &format!("call-{at}");
@@ -92,21 +93,21 @@ fn kill_within_webhook(place: &str, written: bool) {
         let before = if at > 0 { b.call(call).last_seq() } else { 0 };
         let mut a = world.start_with("a", &[ttl, ("HANDLE_DELAY", &delay)]);
         std::thread::scope(|scope| {
-            let lost = scope.spawn(|| a.try_post("/chat/completions", &chat(call, &said(at))));
+            let lost = scope.spawn(|| a.try_post("/chat/completions", &chat(call, &messages(at))));
             until("a delays the call", || a.logged("[DELAYED]", call) == 1);
             a.kill_shared();
             assert_eq!(lost.join().unwrap(), None);
         });
         a.kill();
         if at > 0 {
-            assert_eq!(b.call(call).last_seq() > before, written);
+            assert_eq!(b.call(call).last_seq() > before, was_written);
         }
         talk(&b, call, at..=SCRIPT.len() - 1);
-        if written && at == SCRIPT.len() - 1 {
+        if was_written && at == SCRIPT.len() - 1 {
             // The turn has a terminal state but no checkpoint yet: the next process writes it.
             assert_eq!(b.call(call).state(), "WAIT_CONFIRM");
             assert_eq!(
-                b.hears(call, &[said(at), vec!["Merci"]].concat()),
+                b.answer(call, &[messages(at), vec!["Merci"]].concat()),
                 TERMINATED
             );
         }

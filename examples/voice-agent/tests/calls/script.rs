@@ -15,24 +15,24 @@ pub(crate) const SCRIPT: &[(&str, &str)] = &[
     ("le 2", "C'est confirmé, Jeanne Petit : "),
 ];
 
-/// The caller's messages up to the one numbered `at`.
-pub(crate) fn said(at: usize) -> Vec<&'static str> {
-    SCRIPT[..=at].iter().map(|(said, _)| *said).collect()
+/// The caller's messages up to number `at`.
+pub(crate) fn messages(at: usize) -> Vec<&'static str> {
+    SCRIPT[..=at].iter().map(|(message, _)| *message).collect()
 }
 
-/// Lets the caller say number `at`, and checks the answer.
+/// Sends the caller's message number `at`, and checks the answer.
 #[track_caller]
 pub(crate) fn say(agent: &Agent, call: &str, at: usize) -> String {
-    let answer = agent.hears_at_last(call, &said(at));
+    let answer = agent.answer_after_fillers(call, &messages(at));
     assert!(
         answer.starts_with(SCRIPT[at].1),
-        "{at}: {answer}\n{}",
+        "message {at}: {answer}\n{}",
         agent.log()
     );
     answer
 }
 
-/// Lets the caller say numbers `from` to `to`.
+/// Sends these messages of the caller, and checks the answers.
 pub(crate) fn talk(agent: &Agent, call: &str, numbers: std::ops::RangeInclusive<usize>) {
     for at in numbers {
         say(agent, call, at);
@@ -43,30 +43,30 @@ pub(crate) fn talk(agent: &Agent, call: &str, numbers: std::ops::RangeInclusive<
 #[track_caller]
 pub(crate) fn check_script(agent: &Agent, call: &str) -> RecordedCall {
     let answers: Vec<&str> = SCRIPT.iter().map(|(_, answer)| *answer).collect();
-    check_talk(agent, call, &said(SCRIPT.len() - 1), &answers)
+    check_talk(agent, call, &messages(SCRIPT.len() - 1), &answers)
 }
 
-/// Checks that the ledger has these messages and answers, once and in order, up to a booking, and that nothing of the call was
-/// lost.
+/// Checks that the ledger has these messages and answers, once and in order, up to a booking, and that nothing of the
+/// call was lost.
 #[track_caller]
 pub(crate) fn check_talk(
     agent: &Agent,
     call: &str,
-    said: &[&str],
+    messages: &[&str],
     answers: &[&str],
 ) -> RecordedCall {
     let journal = agent.call(call);
     let conversation = journal.conversation();
-    assert_eq!(conversation.len(), 2 * said.len(), "{conversation:#?}");
-    for (pair, (said, answer)) in conversation.chunks(2).zip(said.iter().zip(answers)) {
-        assert_eq!(pair[0], *said);
+    assert_eq!(conversation.len(), 2 * messages.len(), "{conversation:#?}");
+    for (pair, (message, answer)) in conversation.chunks(2).zip(messages.iter().zip(answers)) {
+        assert_eq!(pair[0], *message);
         assert!(pair[1].starts_with(answer), "{pair:?}");
     }
     assert_eq!(journal.state(), "CONFIRMED");
-    assert_eq!(journal.known("caller"), CALLER);
-    assert_eq!(journal.known("consent"), true);
-    assert_eq!(journal.known("turns"), said.len());
-    assert_eq!(journal.known("not_understood"), 0);
+    assert_eq!(journal.checkpoint("caller"), CALLER);
+    assert_eq!(journal.checkpoint("consent"), true);
+    assert_eq!(journal.checkpoint("turns"), messages.len());
+    assert_eq!(journal.checkpoint("not_understood"), 0);
     assert_eq!(journal.events("call_started"), 1, "{journal:?}");
     assert_eq!(journal.events("booking_confirmed"), 1);
     for never in ["transferred", "unknown_state"] {
@@ -79,6 +79,6 @@ pub(crate) fn check_talk(
         .map(|(slot, _)| slot)
         .collect();
     assert_eq!(booked.len(), 1, "{agenda}");
-    assert_eq!(*journal.known("chosen"), **booked[0]);
+    assert_eq!(*journal.checkpoint("chosen"), **booked[0]);
     journal
 }

@@ -1,9 +1,9 @@
-//! Third validation: an instance's cached calls and leases when another instance has continued.
+//! An instance's cached calls and leases after another instance has continued the calls.
 
 use filrouge_testbed::Database;
 
 use crate::process::{TERMINATED, World, until};
-use crate::script::{SCRIPT, check_script, said, say, talk};
+use crate::script::{SCRIPT, check_script, messages, say, talk};
 
 #[test]
 fn a_cached_call_older_than_the_ledger_is_not_used() {
@@ -26,23 +26,23 @@ fn a_cached_call_older_than_the_ledger_is_not_used() {
 fn an_instance_frozen_past_its_lease_cannot_write() {
     let database = Database::new();
     let world = World::new(database.url());
-    for (place, other) in [("turn", false), ("turn", true), ("step", true)] {
-        let call = format!("{place}-{other}");
-        let slow = format!("{place}:2500");
+    for (point, is_other) in [("turn", false), ("turn", true), ("step", true)] {
+        let call = format!("{point}-{is_other}");
+        let slow = format!("{point}:2500");
         let ttl = ("LEASE_TTL_MS", "3000");
         let (a, b) = (
             world.start_with("a", &[ttl, ("HANDLE_DELAY", &slow)]),
             world.start_with("b", &[ttl]),
         );
         talk(&b, &call, 0..=4);
-        let first = match other {
-            // The caller has changed their mind while the first instance was frozen.
-            true => [said(4), vec!["le 1"]].concat(),
-            false => said(5),
+        let frozen = match is_other {
+            // The caller changes their mind while the first instance is frozen.
+            true => [messages(4), vec!["le 1"]].concat(),
+            false => messages(5),
         };
         let late = std::thread::scope(|scope| {
-            let late = scope.spawn(|| a.hears(&call, &first));
-            // Not while it reads: a read that outlasts the freeze has timed out, and the caller hears a filler.
+            let late = scope.spawn(|| a.answer(&call, &frozen));
+            // Not during a read: it would time out during the freeze, and the caller would hear a filler.
             until("a delays the call", || a.logged("[DELAYED]", &call) == 1);
             a.freeze();
             say(&b, &call, 5);
@@ -50,7 +50,7 @@ fn an_instance_frozen_past_its_lease_cannot_write() {
             late.join().unwrap()
         });
         // The same webhook gets the same answer; a different one finds that the call has ended.
-        match other {
+        match is_other {
             true => {
                 assert_eq!(late, TERMINATED);
                 assert_eq!(a.count("leases_lost"), 1);

@@ -4,9 +4,9 @@ use filrouge_testbed::Database;
 use serde_json::{Value, json};
 
 use crate::process::{Agent, CALLER, TERMINATED, World, chat};
-use crate::script::{SCRIPT, check_script, said, talk};
+use crate::script::{SCRIPT, check_script, messages, talk};
 
-/// Sends a server message of a call.
+/// Sends a server message of a call; returns the response.
 #[track_caller]
 fn deliver(agent: &Agent, call: &str, mut message: Value) -> Value {
     message["call"] = json!({ "id": call, "customer": { "number": CALLER } });
@@ -15,6 +15,7 @@ fn deliver(agent: &Agent, call: &str, mut message: Value) -> Value {
     serde_json::from_str(&text).unwrap()
 }
 
+/// Sends a final transcript, with the timestamp number `at`; returns the response.
 fn transcript(agent: &Agent, call: &str, at: usize, text: &str) -> Value {
     let message = json!({
         "type": "transcript", "role": "user", "transcriptType": "final",
@@ -24,7 +25,7 @@ fn transcript(agent: &Agent, call: &str, at: usize, text: &str) -> Value {
 }
 
 #[test]
-fn each_transcript_is_heard_once_and_never_next_to_completions() {
+fn a_transcript_is_heard_once_and_ignored_after_a_completion() {
     let database = Database::new();
     let world = World::new(database.url());
     let a = world.start("a");
@@ -33,14 +34,14 @@ fn each_transcript_is_heard_once_and_never_next_to_completions() {
         "call",
         json!({ "type": "status-update", "status": "in-progress" }),
     );
-    for (at, (said, answer)) in SCRIPT.iter().enumerate() {
-        let partial = json!({ "type": "transcript", "role": "user", "transcriptType": "partial", "transcript": said });
+    for (at, (text, answer)) in SCRIPT.iter().enumerate() {
+        let partial = json!({ "type": "transcript", "role": "user", "transcriptType": "partial", "transcript": text });
         assert_eq!(deliver(&a, "call", partial), json!({}));
         for _ in 0..2 {
-            let reported = transcript(&a, "call", at, said);
+            let response = transcript(&a, "call", at, text);
             assert!(
-                reported["say"].as_str().unwrap().starts_with(answer),
-                "{reported}"
+                response["say"].as_str().unwrap().starts_with(answer),
+                "{response}"
             );
         }
     }
@@ -64,27 +65,27 @@ fn tools_are_called_once_for_each_id() {
             json!({ "type": "tool-calls", "toolCallList": list }),
         )
     };
-    let who = json!({ "name": "Jeanne Petit", "reason": "contrôle", "day": "jeudi" });
-    let reported = call("t1", "propose_slots", who);
-    let text = reported["results"][0]["result"].as_str().unwrap();
+    let parameters = json!({ "name": "Jeanne Petit", "reason": "contrôle", "day": "jeudi" });
+    let response = call("t1", "propose_slots", parameters);
+    let text = response["results"][0]["result"].as_str().unwrap();
     assert!(
         text.contains("1, jeudi 26 novembre à 9 heures ; 2, jeudi 3 décembre"),
-        "{reported}"
+        "{response}"
     );
-    // In OpenAI's form, and repeated on the other route.
+    // In OpenAI's form, and repeated.
     let function = json!({ "name": "book_slot", "arguments": "{\"choice\":2}" });
     let list = json!([{ "id": "t2", "type": "function", "function": function }]);
     for _ in 0..2 {
-        let reported = deliver(
+        let response = deliver(
             &a,
             "call",
             json!({ "type": "tool-calls", "toolCallList": list }),
         );
-        assert_eq!(reported["results"][0]["toolCallId"], "t2");
-        let text = reported["results"][0]["result"].as_str().unwrap();
+        assert_eq!(response["results"][0]["toolCallId"], "t2");
+        let text = response["results"][0]["result"].as_str().unwrap();
         assert!(
             text.starts_with("C'est confirmé, Jeanne Petit : jeudi 3 décembre"),
-            "{reported}"
+            "{response}"
         );
     }
     let unknown = call("t3", "sing", json!({}));
@@ -94,7 +95,7 @@ fn tools_are_called_once_for_each_id() {
         (journal.state(), journal.conversation().len()),
         ("CONFIRMED", 4)
     );
-    assert_eq!(journal.known("contact"), CALLER);
+    assert_eq!(journal.checkpoint("contact"), CALLER);
 }
 
 #[test]
@@ -105,7 +106,7 @@ fn an_ended_call_is_closed_and_stays_closed() {
     talk(&a, "done", 0..=5);
     talk(&a, "left", 0..=4);
     assert!(
-        a.hears("human", &["Un conseiller, s'il vous plaît"])
+        a.answer("human", &["Un conseiller, s'il vous plaît"])
             .starts_with("Je vous passe un conseiller")
     );
     for call in ["done", "left", "human"] {
@@ -120,7 +121,7 @@ fn an_ended_call_is_closed_and_stays_closed() {
             ("closed", 1),
             "{call}"
         );
-        assert_eq!(a.hears(call, &["Allô ?", "Allô ?"]), TERMINATED);
+        assert_eq!(a.answer(call, &["Allô ?", "Allô ?"]), TERMINATED);
     }
     assert_eq!(a.call("left").state(), "WAIT_CONFIRM");
     assert_eq!(a.call("human").events("transferred"), 1);
@@ -129,7 +130,7 @@ fn an_ended_call_is_closed_and_stays_closed() {
 }
 
 #[test]
-fn without_a_ledger_calls_are_only_in_memory() {
+fn without_the_journal_calls_are_only_in_memory() {
     let world = World::new("postgres://nobody@127.0.0.1:1/none".to_owned());
     let off = [("USE_PG_CALL_JOURNAL", "false")];
     let mut a = world.start_with("a", &off);
@@ -138,19 +139,19 @@ fn without_a_ledger_calls_are_only_in_memory() {
     talk(&a, "other", 0..=3);
     a.kill();
     let a = world.start_with("a", &off);
-    assert!(a.hears("other", &said(4)).starts_with(SCRIPT[0].1));
+    assert!(a.answer("other", &messages(4)).starts_with(SCRIPT[0].1));
 }
 
 #[test]
-fn malformed_webhooks_are_refused_and_unstreamed_answers_are_one_object() {
+fn malformed_webhooks_are_refused_and_answers_without_streaming_are_one_object() {
     let database = Database::new();
     let world = World::new(database.url());
     let a = world.start("a");
     let mut body = chat("call", &["Bonjour"]);
     body["stream"] = json!(false);
     let (status, text) = a.post("/chat/completions", &body);
-    let reported: Value = serde_json::from_str(&text).unwrap();
-    let content = reported["choices"][0]["message"]["content"]
+    let response: Value = serde_json::from_str(&text).unwrap();
+    let content = response["choices"][0]["message"]["content"]
         .as_str()
         .unwrap();
     assert!(status == 200 && content.starts_with(SCRIPT[0].1), "{text}");
@@ -164,11 +165,11 @@ fn malformed_webhooks_are_refused_and_unstreamed_answers_are_one_object() {
         .0,
         422
     );
-    // The agent speaks first.
-    assert!(a.hears("first", &[]).starts_with(SCRIPT[0].1));
-    assert!(a.hears("first", &["Oui"]).starts_with(SCRIPT[1].1));
-    // Messages said over fillers are heard with the next message.
-    let answer = a.hears("call", &["Bonjour", "Oui", "Allô ?", "d'accord"]);
+    // The agent speaks first, before any message of the caller.
+    assert!(a.answer("first", &[]).starts_with(SCRIPT[0].1));
+    assert!(a.answer("first", &["Oui"]).starts_with(SCRIPT[1].1));
+    // Messages during fillers are heard together with the next one.
+    let answer = a.answer("call", &["Bonjour", "Oui", "Allô ?", "d'accord"]);
     assert!(answer.starts_with(SCRIPT[1].1), "{answer}");
     assert_eq!(a.call("call").conversation()[2], "Oui Allô ? d'accord");
 }

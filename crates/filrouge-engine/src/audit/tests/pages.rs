@@ -5,7 +5,7 @@ use filrouge_store::record::Seqs;
 use filrouge_store::rows::RECORDS_BYTES;
 use filrouge_types::{Channel, ErrorCode, Timestamp};
 
-use super::{BEGIN, MINUTE, World, call, operator, result, thought, user};
+use super::{MINUTE, START_TIME, World, call, operator, result, thought, user};
 use crate::audit::AuditQuery;
 
 #[tokio::test]
@@ -22,7 +22,7 @@ async fn since_and_until_filter_by_commit_time() {
     }
     let all = world.rows_at_any_page_size(&AuditQuery::default()).await;
     assert_eq!(all.len(), 40);
-    let at = |minutes: i64| Timestamp::from_micros(BEGIN + minutes * MINUTE);
+    let at = |minutes: i64| Timestamp::from_micros(START_TIME + minutes * MINUTE);
     let bounds = [
         None,
         Some(0),
@@ -65,9 +65,9 @@ async fn the_cost_of_a_page_is_bounded() {
     for _ in 0..7 {
         world.append(&turn, vec![thought(&large)]).await;
     }
-    let (rows, pages) = world.all(&AuditQuery::default(), 500).await;
+    let (rows, pages) = world.read_all(&AuditQuery::default(), 500).await;
     assert_eq!(rows.len(), 8);
-    // 21 MiB exceed one page: it ends after 8 MiB and the item that it has begun.
+    // The items of 21 MiB do not fit into one page, which ends after the item with which it reaches 8 MiB.
     assert!(pages >= 2, "{pages}");
     let page = world.page(AuditQuery {
         limit: 500,
@@ -98,7 +98,7 @@ async fn the_cost_of_a_page_is_bounded() {
             ..none
         },
     ] {
-        let (rows, pages) = world.all(&query, 50).await;
+        let (rows, pages) = world.read_all(&query, 50).await;
         assert!(rows.is_empty() && pages >= 4, "{pages}");
     }
 }
@@ -120,7 +120,7 @@ async fn erased_and_redacted_content_leaves_only_a_row() {
             &operator(),
             session,
             RedactionTarget::Items(seqs),
-            "asked to",
+            "on request",
         )
         .await
         .unwrap();
@@ -152,7 +152,7 @@ async fn erased_and_redacted_content_leaves_only_a_row() {
         assert!(row.tool.is_none() && row.args.is_none() && row.result.is_none());
     }
     let detail = rows[3].detail.as_ref().unwrap().as_str();
-    assert!(detail.contains(r#""reason":"asked to""#), "{detail}");
+    assert!(detail.contains(r#""reason":"on request""#), "{detail}");
     assert_eq!(
         rows[4].detail.as_ref().unwrap().as_str(),
         r#"[{"type":"erasure","items":1,"turns":1}]"#
@@ -174,7 +174,7 @@ async fn erased_and_redacted_content_leaves_only_a_row() {
         .await
         .unwrap_err();
     assert_eq!(refused.code, ErrorCode::SessionNotFound);
-    for (cursor, session_id) in [("4711", None), ("2", Some("s")), ("1-2-0", Some("s"))] {
+    for (cursor, session_id) in [("9999", None), ("2", Some("s")), ("1-2-0", Some("s"))] {
         let beyond = AuditQuery {
             cursor: Some(cursor.parse().unwrap()),
             session_id: session_id.map(|id| id.parse().unwrap()),

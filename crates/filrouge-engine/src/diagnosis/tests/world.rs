@@ -1,4 +1,4 @@
-//! An engine over the in-memory ledger, and a session `s` to write to.
+//! An engine on the ledger in memory, which writes to the session `s`.
 
 use std::sync::Arc;
 

@@ -1,3 +1,5 @@
+//! The draft events that a tail sends: each text once, before its item.
+
 use filrouge_types::{ItemBody, Timestamp};
 use proptest::prelude::*;
 
@@ -60,7 +62,7 @@ fn item(number: u64, parts: &str) -> Item {
 }
 
 /// Part, offset and text of events.
-fn sent(events: &[DraftEvent]) -> Vec<(u64, u64, &str)> {
+fn shown(events: &[DraftEvent]) -> Vec<(u64, u64, &str)> {
     let inner = |e: &'_ DraftEvent| 1..e.text.as_str().len() - 1;
     events
         .iter()
@@ -73,12 +75,12 @@ fn the_remaining_text_precedes_the_item() {
     let mut drafts = Drafts::default();
     let text = Some(PieceKind::Text);
     let events = drafts.update(news(1, true, vec![delta(0, 0, r"a\u00e9", text)]));
-    assert_eq!(sent(&events), [(0, 0, r"a\u00e9")]);
+    assert_eq!(shown(&events), [(0, 0, r"a\u00e9")]);
     assert_eq!(drafts.received(), BTreeMap::from([(STREAM, 1)]));
     let events = drafts.update(news(2, false, vec![delta(0, 0, "b", None)]));
-    assert_eq!(sent(&events), [(0, 2, "b")]);
+    assert_eq!(shown(&events), [(0, 2, "b")]);
     let rest = drafts.rest(&item(0, r#"[{"type":"text","text":"a\u00e9bc"}]"#));
-    assert_eq!(sent(&rest), [(0, 3, "c")]);
+    assert_eq!(shown(&rest), [(0, 3, "c")]);
     assert!(rest[0].done);
     let again = drafts.rest(&item(0, r#"[{"type":"text","text":"a\u00e9bc"}]"#));
     assert!(again.is_empty(), "the draft has ended");
@@ -101,7 +103,7 @@ fn a_rewritten_draft_is_not_sent_twice() {
             .is_empty()
     );
     let events = drafts.update(news(4, true, vec![delta(1, 0, "two", text)]));
-    assert_eq!(sent(&events), [(0, 2, "o")]);
+    assert_eq!(shown(&events), [(0, 2, "o")]);
 }
 
 #[test]
@@ -110,13 +112,13 @@ fn text_that_does_not_continue_a_draft_restarts_it() {
     let text = Some(PieceKind::Text);
     drafts.update(news(1, true, vec![delta(0, 0, "ab", text)]));
     let events = drafts.update(news(2, true, vec![delta(0, 0, "xyz", text)]));
-    assert_eq!(sent(&events), [(0, 0, "xyz")]);
+    assert_eq!(shown(&events), [(0, 0, "xyz")]);
     let rest = drafts.rest(&item(0, r#"[{"type":"text","text":"q"}]"#));
-    assert_eq!(sent(&rest), [(0, 0, "q")]);
+    assert_eq!(shown(&rest), [(0, 0, "q")]);
 }
 
 #[test]
-fn parts_are_matched_although_empty_ones_are_left_out() {
+fn parts_are_matched_even_if_the_item_omits_empty_ones() {
     let mut drafts = Drafts::default();
     let deltas = vec![
         delta(0, 0, "", Some(PieceKind::Text)),
@@ -131,7 +133,7 @@ fn parts_are_matched_although_empty_ones_are_left_out() {
     ];
     let events = drafts.update(news(1, true, deltas));
     assert_eq!(
-        sent(&events),
+        shown(&events),
         [
             (1, 0, r#"{\"type\":\"image_url\",\"url\":\"x\"}"#),
             (2, 0, "a"),
@@ -140,7 +142,7 @@ fn parts_are_matched_although_empty_ones_are_left_out() {
     );
     let parts = r#"[{"type":"image_url","url":"x"},{"type":"text","text":"ab"},{"type":"refusal","refusal":"no"}]"#;
     let rest = drafts.rest(&item(0, parts));
-    assert_eq!(sent(&rest), [(2, 1, "b"), (3, 1, "o")]);
+    assert_eq!(shown(&rest), [(2, 1, "b"), (3, 1, "o")]);
 }
 
 #[test]
@@ -151,10 +153,10 @@ fn a_call_is_sent_before_its_arguments_and_its_item_adds_no_text() {
         true,
         vec![delta(0, 0, "", Some(PieceKind::ToolCall))],
     ));
-    assert_eq!(sent(&events), [(0, 0, "")]);
+    assert_eq!(shown(&events), [(0, 0, "")]);
     assert_eq!(events[0].name, Some(JsonText::from_plain("look")));
     let events = drafts.update(news(2, false, vec![delta(0, 0, r#"{\"a\":"#, None)]));
-    assert_eq!(sent(&events), [(0, 0, r#"{\"a\":"#)]);
+    assert_eq!(shown(&events), [(0, 0, r#"{\"a\":"#)]);
     let parts = r#"[{"type":"tool_call","call_id":"c1","name":"look","args":{"a":1}}]"#;
     assert!(drafts.rest(&item(0, parts)).is_empty());
 }
@@ -171,7 +173,7 @@ fn long_names_are_sent_once_and_not_kept() {
 }
 
 #[test]
-fn keys_of_other_items_name_no_draft() {
+fn keys_of_other_items_are_not_taken_for_drafts() {
     for key in [
         "st_07.0",
         "st_0707070707070707",
@@ -187,7 +189,7 @@ fn keys_of_other_items_name_no_draft() {
 }
 
 proptest! {
-    /// This holds for any chunking of a text, any rewrites of its draft, and any moment at which its item arrives.
+    /// For any chunking of a text, any rewrites of its draft, and any moment at which its item arrives.
     #[test]
     fn concatenated_drafts_are_the_text(
         pieces in proptest::collection::vec(("[a-zé🧵]{0,5}", any::<bool>()), 1..12),

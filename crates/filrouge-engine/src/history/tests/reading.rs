@@ -4,13 +4,13 @@ use std::collections::BTreeSet;
 
 use filrouge_types::{JsonText, TurnId};
 
-use super::world::{HistoryWorld, as_user, finish, id, request, start};
+use super::world::{HistoryWorld, anonymous_answer, anonymous_question, as_user, id, request};
 use crate::history::QuestionAnswer;
 use crate::{RedactTurn, StartTurn};
 
 async fn redact(world: &HistoryWorld, turn: TurnId) {
     let reason = RedactTurn {
-        reason: "asked for".into(),
+        reason: "on request".into(),
     };
     let scope = as_user("");
     let redacted = world
@@ -40,7 +40,10 @@ pub(super) async fn the_newest_turns_are_listed_in_order(world: &HistoryWorld) {
         world.exchange("s", &format!("r{n}"), texts).await;
     }
     let store = world.history();
-    store.start(start("s", "open", "q6")).await.unwrap();
+    store
+        .start(anonymous_question("s", "open", "q6"))
+        .await
+        .unwrap();
     let newest = world.recent("s", "", 3).await;
     assert_eq!(
         HistoryWorld::texts(&newest),
@@ -81,8 +84,16 @@ pub(super) async fn redacted_turns_are_tombstones(world: &HistoryWorld) {
     );
     // Neither a retry nor another answer restores the redacted text.
     let store = world.history();
-    assert_eq!(store.start(start("s", "r1", "secret")).await.unwrap(), turn);
-    let _ = store.finish(finish("s", "r1", turn, "answer")).await;
+    assert_eq!(
+        store
+            .start(anonymous_question("s", "r1", "secret"))
+            .await
+            .unwrap(),
+        turn
+    );
+    let _ = store
+        .finish(anonymous_answer("s", "r1", turn, "answer"))
+        .await;
     assert_eq!(world.recent("s", "", 10).await.len(), 1);
 }
 
@@ -103,7 +114,7 @@ pub(super) async fn a_replacement_keeps_the_position_of_the_turn(world: &History
     assert_eq!(
         stored.answer_neutral.unwrap().to_plain(),
         "wrong",
-        "nothing is edited"
+        "the replaced turn is not edited"
     );
     let expected = text_pairs(&[("q1", "right"), ("q2", "a2")]);
     assert_eq!(
@@ -119,7 +130,7 @@ pub(super) async fn a_replacement_keeps_the_position_of_the_turn(world: &History
     );
 }
 
-pub(super) async fn pairs_are_a_list(world: &HistoryWorld) {
+pub(super) async fn equal_questions_are_separate_pairs(world: &HistoryWorld) {
     for (n, answer) in ["one", "two", "three"].iter().enumerate() {
         world
             .exchange("s", &format!("r{n}"), ("and now?", answer))
@@ -166,6 +177,6 @@ pub(super) async fn turns_have_every_field(world: &HistoryWorld) {
     ] {
         assert!(fields.contains(field), "{field}");
     }
-    let again: filrouge_types::Turn = serde_json::from_value(turn).unwrap();
-    assert_eq!(again, world.recent("s", "", 1).await[0]);
+    let parsed: filrouge_types::Turn = serde_json::from_value(turn).unwrap();
+    assert_eq!(parsed, world.recent("s", "", 1).await[0]);
 }

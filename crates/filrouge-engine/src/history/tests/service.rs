@@ -1,12 +1,12 @@
-//! The calls that a server makes for every request.
+//! The two calls that a server makes for every request: when it has started, and when it is finalized.
 
 use filrouge_types::{ErrorCode, TurnStatus};
 
-use super::world::{HistoryWorld, finalized, started, tenant, text};
+use super::world::{HistoryWorld, answer_call, question_call, tenant, text};
 
 pub(super) async fn the_question_is_stored_before_the_answer(world: &HistoryWorld) {
     let service = world.history();
-    let mut call = started("s", "r", "", "q");
+    let mut call = question_call("s", "r", "", "q");
     call.request.application.pipeline_name = Some("rag".into());
     call.request.application.consultant = Some("ada".into());
     call.request.application.repository = Some("docs".into());
@@ -24,7 +24,7 @@ pub(super) async fn the_question_is_stored_before_the_answer(world: &HistoryWorl
         ["rag", "ada", "docs"]
     );
     assert_eq!(service.started(call.clone()).await.unwrap(), turn);
-    let end = finalized(&call, Some(turn), "a");
+    let end = answer_call(&call, Some(turn), "a");
     service.finalized(end.clone()).await.unwrap();
     let closed = world.turn("s", "", turn).await;
     assert_eq!(closed.answer_neutral.as_ref().unwrap().to_plain(), "a");
@@ -33,7 +33,7 @@ pub(super) async fn the_question_is_stored_before_the_answer(world: &HistoryWorl
 }
 
 pub(super) async fn a_missing_neutral_question_is_a_flagged_copy(world: &HistoryWorld) {
-    let mut call = started("s", "r", "", "");
+    let mut call = question_call("s", "r", "", "");
     call.request.question_neutral = None;
     call.request.question_translated = text("pytanie");
     let turn = world.history().started(call).await.unwrap();
@@ -47,7 +47,7 @@ pub(super) async fn a_missing_neutral_question_is_a_flagged_copy(world: &History
 }
 
 pub(super) async fn a_turn_needs_a_question(world: &HistoryWorld) {
-    let mut call = started("s", "r", "", "");
+    let mut call = question_call("s", "r", "", "");
     call.request.question_neutral = None;
     let refused = world.history().started(call).await.unwrap_err();
     assert_eq!(refused.code, ErrorCode::Invalid);
@@ -56,10 +56,10 @@ pub(super) async fn a_turn_needs_a_question(world: &HistoryWorld) {
 
 pub(super) async fn a_missing_translation_is_a_flagged_copy(world: &HistoryWorld) {
     let service = world.history();
-    let mut call = started("s", "r", "", "q");
+    let mut call = question_call("s", "r", "", "q");
     call.request.application.translate_chat = true;
     let turn = service.started(call.clone()).await.unwrap();
-    let end = finalized(&call, Some(turn), "a");
+    let end = answer_call(&call, Some(turn), "a");
     service.finalized(end).await.unwrap();
     let turn = world.turn("s", "", turn).await;
     assert_eq!(turn.answer_translated.unwrap().to_plain(), "a");
@@ -68,10 +68,10 @@ pub(super) async fn a_missing_translation_is_a_flagged_copy(world: &HistoryWorld
 
 pub(super) async fn a_translation_wins_over_its_flag(world: &HistoryWorld) {
     let service = world.history();
-    let mut call = started("s", "r", "", "q");
+    let mut call = question_call("s", "r", "", "q");
     call.request.application.translate_chat = true;
     let turn = service.started(call.clone()).await.unwrap();
-    let mut end = finalized(&call, Some(turn), "a");
+    let mut end = answer_call(&call, Some(turn), "a");
     end.request.answer_translated = text("o");
     end.request.answer_translated_is_fallback = Some(true);
     service.finalized(end).await.unwrap();
@@ -82,8 +82,8 @@ pub(super) async fn a_translation_wins_over_its_flag(world: &HistoryWorld) {
 
 pub(super) async fn finalizing_needs_a_start(world: &HistoryWorld) {
     let service = world.history();
-    let call = started("s", "r", "", "q");
-    let mut end = finalized(&call, None, "a");
+    let call = question_call("s", "r", "", "q");
+    let mut end = answer_call(&call, None, "a");
     end.start = Some(call.request.clone());
     let refused = service.finalized(end).await.unwrap_err();
     assert_eq!(refused.code, ErrorCode::Invalid);
@@ -92,7 +92,7 @@ pub(super) async fn finalizing_needs_a_start(world: &HistoryWorld) {
     world.exchange("s", "other", ("q", "a")).await;
     let keyring = world.engine.ledger().keyring();
     let unknown = keyring.turn_id(&tenant(), &call.session, &call.request.request_id);
-    let end = finalized(&call, Some(unknown), "a");
+    let end = answer_call(&call, Some(unknown), "a");
     let refused = service.finalized(end).await.unwrap_err();
     assert_eq!(refused.code, ErrorCode::TurnNotFound);
     assert_eq!(
@@ -104,8 +104,8 @@ pub(super) async fn finalizing_needs_a_start(world: &HistoryWorld) {
 
 pub(super) async fn best_effort_is_only_for_development(world: &HistoryWorld) {
     let service = world.history().with_best_effort_finalize();
-    let call = started("s", "r", "", "q");
-    let mut end = finalized(&call, None, "a");
+    let call = question_call("s", "r", "", "q");
+    let mut end = answer_call(&call, None, "a");
     let refused = service.finalized(end.clone()).await.unwrap_err();
     assert_eq!(refused.code, ErrorCode::Invalid, "the call has no start");
     end.start = Some(call.request);
@@ -120,13 +120,13 @@ pub(super) async fn best_effort_is_only_for_development(world: &HistoryWorld) {
 
 pub(super) async fn a_start_links_the_session(world: &HistoryWorld) {
     let service = world.history();
-    let before = started("s", "r1", "", "q1");
+    let before = question_call("s", "r1", "", "q1");
     let turn = service.started(before.clone()).await.unwrap();
-    let end = finalized(&before, Some(turn), "a1");
+    let end = answer_call(&before, Some(turn), "a1");
     service.finalized(end).await.unwrap();
-    let after = started("s", "r2", "ada", "q2");
+    let after = question_call("s", "r2", "ada", "q2");
     let turn = service.started(after.clone()).await.unwrap();
-    let end = finalized(&after, Some(turn), "a2");
+    let end = answer_call(&after, Some(turn), "a2");
     service.finalized(end).await.unwrap();
     let session = world.session("s", "ada").await;
     assert_eq!(session.unwrap().identity_id.unwrap().as_str(), "ada");
@@ -138,11 +138,11 @@ pub(super) async fn a_start_links_the_session(world: &HistoryWorld) {
     assert_eq!(
         HistoryWorld::texts(&recent),
         texts,
-        "the anonymous turns were moved along"
+        "the anonymous turns are adopted"
     );
     assert_eq!(recent[1].identity_id.as_ref().unwrap().as_str(), "ada");
     // A session that starts with an identity belongs to it from its first item.
-    let new = started("t", "r", "ada", "q");
+    let new = question_call("t", "r", "ada", "q");
     service.started(new).await.unwrap();
     let session = world.session("t", "ada").await;
     assert_eq!(session.unwrap().identity_id.unwrap().as_str(), "ada");
@@ -150,9 +150,9 @@ pub(super) async fn a_start_links_the_session(world: &HistoryWorld) {
 
 pub(super) async fn a_second_identity_is_refused(world: &HistoryWorld) {
     let service = world.history();
-    let ada = started("s", "r1", "ada", "q1");
+    let ada = question_call("s", "r1", "ada", "q1");
     service.started(ada).await.unwrap();
-    let bob = started("s", "r2", "bob", "q2");
+    let bob = question_call("s", "r2", "bob", "q2");
     let refused = service.started(bob).await.unwrap_err();
     assert_eq!(refused.code, ErrorCode::SessionLinked);
     let session = world.session("s", "ada").await;
@@ -167,12 +167,12 @@ pub(super) async fn one_of_several_logins_wins(world: &HistoryWorld) {
     let service = world.history();
     for round in 0..8 {
         let name = format!("s{round}");
-        let visitor = started(&name, "r0", "", "q");
-        service.started(visitor).await.unwrap();
+        let anonymous = question_call(&name, "r0", "", "q");
+        service.started(anonymous).await.unwrap();
         let mut logins = tokio::task::JoinSet::new();
         for user in ["ada", "bob", "eve"] {
             let service = service.clone();
-            let call = started(&name, user, user, "q");
+            let call = question_call(&name, user, user, "q");
             logins.spawn(async move { (user, service.started(call).await) });
         }
         let (won, lost): (Vec<_>, Vec<_>) = logins
@@ -188,7 +188,7 @@ pub(super) async fn one_of_several_logins_wins(world: &HistoryWorld) {
         assert_eq!(
             session.unwrap().turn_count,
             2,
-            "the losers have written nothing"
+            "the refused calls have written nothing"
         );
     }
 }
@@ -197,7 +197,7 @@ pub(super) async fn after_a_login_the_session_is_closed_to_others(world: &Histor
     let service = world.history();
     world.exchange("s", "r1", ("q1", "a1")).await;
     service
-        .started(started("s", "r2", "ada", "q2"))
+        .started(question_call("s", "r2", "ada", "q2"))
         .await
         .unwrap();
     for user in ["", "bob"] {

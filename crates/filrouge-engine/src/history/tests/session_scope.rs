@@ -2,7 +2,7 @@
 
 use filrouge_types::{ErrorCode, TurnStatus};
 
-use super::world::{HistoryWorld, finish, json, start, text, who};
+use super::world::{HistoryWorld, anonymous_answer, anonymous_question, identity, json, text};
 
 pub(super) async fn a_request_has_one_turn(world: &HistoryWorld) {
     let turn = world.exchange("s", "r", ("q", "a")).await;
@@ -25,14 +25,17 @@ pub(super) async fn a_request_id_is_scoped_to_its_session(world: &HistoryWorld) 
     assert_eq!(world.recent("t", "", 10).await.len(), 1);
 }
 
-pub(super) async fn starting_again_gives_the_same_turn(world: &HistoryWorld) {
+pub(super) async fn a_repeated_start_returns_the_same_turn(world: &HistoryWorld) {
     let store = world.history();
-    let first = store.start(start("s", "r", "q")).await.unwrap();
-    let mut again = start("s", "r", "another question");
+    let first = store
+        .start(anonymous_question("s", "r", "q"))
+        .await
+        .unwrap();
+    let mut again = anonymous_question("s", "r", "another question");
     again.request.metadata = json(r#"{"retry":true}"#);
     again.request.application.translate_chat = true;
     assert_eq!(store.start(again.clone()).await.unwrap(), first);
-    let end = finish("s", "r", first, "a");
+    let end = anonymous_answer("s", "r", first, "a");
     store.finish(end).await.unwrap();
     assert_eq!(store.start(again).await.unwrap(), first);
     let recent = world.recent("s", "", 10).await;
@@ -48,11 +51,19 @@ pub(super) async fn concurrent_starts_are_one_turn(world: &HistoryWorld) {
     let mut starts = tokio::task::JoinSet::new();
     for _ in 0..16 {
         let store = store.clone();
-        starts.spawn(async move { store.start(start("s", "r", "q")).await.unwrap() });
+        starts.spawn(async move {
+            store
+                .start(anonymous_question("s", "r", "q"))
+                .await
+                .unwrap()
+        });
     }
     let ids = starts.join_all().await;
     assert!(ids.iter().all(|id| *id == ids[0]));
-    store.finish(finish("s", "r", ids[0], "a")).await.unwrap();
+    store
+        .finish(anonymous_answer("s", "r", ids[0], "a"))
+        .await
+        .unwrap();
     assert_eq!(world.recent("s", "", 10).await.len(), 1);
 }
 
@@ -63,8 +74,14 @@ pub(super) async fn concurrent_turns_are_all_kept(world: &HistoryWorld) {
         let store = store.clone();
         turns.spawn(async move {
             let name = format!("r{n}");
-            let turn = store.start(start("s", &name, &name)).await.unwrap();
-            store.finish(finish("s", &name, turn, &name)).await.unwrap();
+            let turn = store
+                .start(anonymous_question("s", &name, &name))
+                .await
+                .unwrap();
+            store
+                .finish(anonymous_answer("s", &name, turn, &name))
+                .await
+                .unwrap();
         });
     }
     turns.join_all().await;
@@ -79,26 +96,40 @@ pub(super) async fn finalizing_again_changes_nothing(world: &HistoryWorld) {
     let store = world.history();
     let before = world.turn("s", "", turn).await;
     world.clock.advance(60_000_000);
-    store.finish(finish("s", "r", turn, "a")).await.unwrap();
+    store
+        .finish(anonymous_answer("s", "r", turn, "a"))
+        .await
+        .unwrap();
     assert_eq!(world.turn("s", "", turn).await, before);
-    let other = store.finish(finish("s", "r", turn, "b")).await;
+    let other = store.finish(anonymous_answer("s", "r", turn, "b")).await;
     assert_eq!(other.unwrap_err().code, ErrorCode::IdempotencyMismatch);
     assert_eq!(world.turn("s", "", turn).await, before);
 }
 
 pub(super) async fn finalizing_another_turn_is_refused(world: &HistoryWorld) {
     let store = world.history();
-    let turn = store.start(start("s", "r", "q")).await.unwrap();
-    store.start(start("s", "r2", "q2")).await.unwrap();
+    let turn = store
+        .start(anonymous_question("s", "r", "q"))
+        .await
+        .unwrap();
+    store
+        .start(anonymous_question("s", "r2", "q2"))
+        .await
+        .unwrap();
     world.exchange("t", "r", ("q", "a")).await;
     let code = async |session: &str, request: &str| {
-        let end = store.finish(finish(session, request, turn, "a")).await;
+        let end = store
+            .finish(anonymous_answer(session, request, turn, "a"))
+            .await;
         end.unwrap_err().code
     };
     // A store that sees only one session at a time cannot find turns of other sessions.
-    let elsewhere = code("t", "r").await;
-    let refused = matches!(elsewhere, ErrorCode::TurnMismatch | ErrorCode::TurnNotFound);
-    assert!(refused, "another session's turn: {elsewhere}");
+    let code_of_other_session = code("t", "r").await;
+    let refused = matches!(
+        code_of_other_session,
+        ErrorCode::TurnMismatch | ErrorCode::TurnNotFound
+    );
+    assert!(refused, "another session's turn: {code_of_other_session}");
     assert_eq!(
         code("s", "r2").await,
         ErrorCode::TurnMismatch,
@@ -122,11 +153,11 @@ pub(super) async fn translations_are_optional(world: &HistoryWorld) {
     );
     assert!(!plain.application.translate_chat && !plain.answer_translated_is_fallback);
     let store = world.history();
-    let mut begin = start("s", "r2", "question");
+    let mut begin = anonymous_question("s", "r2", "question");
     begin.request.question_translated = text("pytanie");
     begin.request.application.translate_chat = true;
     let turn = store.start(begin).await.unwrap();
-    let mut end = finish("s", "r2", turn, "answer");
+    let mut end = anonymous_answer("s", "r2", turn, "answer");
     end.request.answer_translated = text("odpowiedź");
     store.finish(end).await.unwrap();
     let both = world.turn("s", "", turn).await;
@@ -140,10 +171,10 @@ pub(super) async fn translations_are_optional(world: &HistoryWorld) {
 
 pub(super) async fn metadata_is_kept_unchanged(world: &HistoryWorld) {
     let store = world.history();
-    let mut begin = start("s", "r", "q");
+    let mut begin = anonymous_question("s", "r", "q");
     begin.request.metadata = json(r#"{"channel":"web","cost":1.0,"big":9007199254740993}"#);
     let turn = store.start(begin).await.unwrap();
-    let mut end = finish("s", "r", turn, "a");
+    let mut end = anonymous_answer("s", "r", turn, "a");
     end.request.metadata = json(r#"{"cost":2.50,"new":[]}"#);
     store.finish(end).await.unwrap();
     assert_eq!(
@@ -152,23 +183,23 @@ pub(super) async fn metadata_is_kept_unchanged(world: &HistoryWorld) {
     );
 }
 
-pub(super) async fn the_history_of_another_looks_absent(world: &HistoryWorld) {
+pub(super) async fn the_history_of_another_identity_looks_absent(world: &HistoryWorld) {
     let store = world.history();
-    let mut begin = start("s", "r", "q");
-    begin.who = who("ada");
+    let mut begin = anonymous_question("s", "r", "q");
+    begin.who = identity("ada");
     let turn = store.start(begin).await.unwrap();
-    let mut end = finish("s", "r", turn, "a");
-    end.who = who("ada");
+    let mut end = anonymous_answer("s", "r", turn, "a");
+    end.who = identity("ada");
     store.finish(end).await.unwrap();
     assert_eq!(world.recent("s", "ada", 10).await.len(), 1);
     for user in ["", "bob"] {
         assert!(world.recent("s", user, 10).await.is_empty(), "{user:?}");
-        let mut end = finish("s", "r", turn, "b");
-        end.who = who(user);
+        let mut end = anonymous_answer("s", "r", turn, "b");
+        end.who = identity(user);
         let code = store.finish(end).await.unwrap_err().code;
         assert_eq!(code, ErrorCode::SessionNotFound, "{user:?}");
-        let mut begin = start("s", "r9", "q");
-        begin.who = who(user);
+        let mut begin = anonymous_question("s", "r9", "q");
+        begin.who = identity(user);
         let code = store.start(begin).await.unwrap_err().code;
         assert_eq!(code, ErrorCode::SessionConflict, "{user:?}");
     }

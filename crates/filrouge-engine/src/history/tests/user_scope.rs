@@ -1,12 +1,14 @@
-//! Durable history of an identity.
+//! The durable history of an identity.
 
 use filrouge_types::{ErrorCode, Failure, JsonText, Timestamp, Turn, TurnStatus};
 
-use super::world::{HistoryWorld, as_user, finish, id, json, start, tenant, text, who};
+use super::world::{
+    HistoryWorld, anonymous_answer, anonymous_question, as_user, id, identity, json, tenant, text,
+};
 use crate::{Caller, FinalizeTurn, ListTurns, RedactTurn};
 
 /// A turn of the identity `ada` as another store recorded it.
-fn recorded_elsewhere(
+fn turn_of_another_store(
     world: &HistoryWorld,
     session: &str,
     name: &str,
@@ -14,15 +16,15 @@ fn recorded_elsewhere(
 ) -> Turn {
     let request_id = name.parse().unwrap();
     let keyring = world.engine.ledger().keyring();
-    let asked_at = Timestamp::from_micros(1_600_000_000_000_000);
-    let answered_at = Timestamp::from_micros(1_600_000_001_000_000);
+    let started_at = Timestamp::from_micros(1_600_000_000_000_000);
+    let finalized_at = Timestamp::from_micros(1_600_000_001_000_000);
     Turn {
         turn_id: keyring.turn_id(&tenant(), &id(session), &request_id),
         session_id: id(session),
         request_id,
         ordinal: 1,
         status: answer.map_or(TurnStatus::Open, |_| TurnStatus::Finalized),
-        identity_id: who("ada"),
+        identity_id: identity("ada"),
         question_neutral: Some(JsonText::from_plain(&format!("question {name}"))),
         question_translated: None,
         answer_neutral: answer.map(JsonText::from_plain),
@@ -37,8 +39,8 @@ fn recorded_elsewhere(
         last_seq: 1,
         record_version: 1,
         replaced_by_turn_id: None,
-        created_at: asked_at,
-        finalized_at: answer.map(|_| answered_at),
+        created_at: started_at,
+        finalized_at: answer.map(|_| finalized_at),
         deleted_at: None,
         replayed: false,
         differs: false,
@@ -55,14 +57,14 @@ async fn finalize(
         answer_neutral: text(answer),
         ..FinalizeTurn::default()
     };
-    let (identity, session) = (who(user).unwrap(), turn.session_id.clone());
+    let (identity, session) = (identity(user).unwrap(), turn.session_id.clone());
     let history = world.history();
     history
         .upsert_turn_final(identity, session, turn.turn_id, request)
         .await
 }
 
-async fn all(world: &HistoryWorld, session: &str) -> Vec<Turn> {
+async fn list_turns(world: &HistoryWorld, session: &str) -> Vec<Turn> {
     let query = ListTurns {
         include_redacted: true,
         limit: 100,
@@ -80,20 +82,20 @@ pub(super) async fn linking_is_an_upsert(world: &HistoryWorld) {
     world.exchange("anonymous", "r", ("q", "a")).await;
     for session in ["new", "anonymous"] {
         for _ in 0..2 {
-            let link = history.upsert_session_link(who("ada").unwrap(), id(session));
+            let link = history.upsert_session_link(identity("ada").unwrap(), id(session));
             link.await.unwrap();
         }
         let ada = world.session(session, "ada").await;
-        assert_eq!(ada.unwrap().identity_id, who("ada"));
+        assert_eq!(ada.unwrap().identity_id, identity("ada"));
     }
-    assert_eq!(all(world, "anonymous").await.len(), 1);
+    assert_eq!(list_turns(world, "anonymous").await.len(), 1);
 }
 
 pub(super) async fn a_link_to_another_identity_is_refused(world: &HistoryWorld) {
     let history = world.history();
     let link = async |user| {
         history
-            .upsert_session_link(who(user).unwrap(), id("s"))
+            .upsert_session_link(identity(user).unwrap(), id("s"))
             .await
     };
     link("ada").await.unwrap();
@@ -106,16 +108,16 @@ pub(super) async fn a_link_to_another_identity_is_refused(world: &HistoryWorld) 
 
 pub(super) async fn inserting_again_changes_nothing(world: &HistoryWorld) {
     let history = world.history();
-    let open = recorded_elsewhere(world, "s", "r1", None);
-    let done = recorded_elsewhere(world, "s", "r2", Some("a2"));
+    let open = turn_of_another_store(world, "s", "r1", None);
+    let done = turn_of_another_store(world, "s", "r2", Some("a2"));
     for turn in [&open, &done] {
         history.insert_turn(turn.clone()).await.unwrap();
     }
-    let before = all(world, "s").await;
+    let before = list_turns(world, "s").await;
     for turn in [&done, &open, &done] {
         history.insert_turn(turn.clone()).await.unwrap();
     }
-    assert_eq!(all(world, "s").await, before);
+    assert_eq!(list_turns(world, "s").await, before);
     let stored: Vec<_> = before.iter().map(|t| (t.turn_id, t.status)).collect();
     assert_eq!(
         stored,
@@ -126,19 +128,19 @@ pub(super) async fn inserting_again_changes_nothing(world: &HistoryWorld) {
         before[1].application.pipeline_name,
         done.application.pipeline_name
     );
-    assert_eq!(before[1].identity_id, who("ada"));
+    assert_eq!(before[1].identity_id, identity("ada"));
 }
 
 pub(super) async fn an_open_turn_gets_its_answer(world: &HistoryWorld) {
     let history = world.history();
     history
-        .insert_turn(recorded_elsewhere(world, "s", "r", None))
+        .insert_turn(turn_of_another_store(world, "s", "r", None))
         .await
         .unwrap();
-    let mut done = recorded_elsewhere(world, "s", "r", Some("a"));
+    let mut done = turn_of_another_store(world, "s", "r", Some("a"));
     done.answer_translated = Some(JsonText::from_plain("o"));
     history.insert_turn(done.clone()).await.unwrap();
-    let turn = &all(world, "s").await[0];
+    let turn = &list_turns(world, "s").await[0];
     assert_eq!(turn.status, TurnStatus::Finalized);
     assert_eq!(turn.answer_neutral, done.answer_neutral);
     assert_eq!(turn.answer_translated, done.answer_translated);
@@ -147,22 +149,22 @@ pub(super) async fn an_open_turn_gets_its_answer(world: &HistoryWorld) {
 
 pub(super) async fn inserted_turns_keep_their_times_and_order(world: &HistoryWorld) {
     let history = world.history();
-    let mut copied = recorded_elsewhere(world, "s", "r2", Some("a2"));
+    let mut copied = turn_of_another_store(world, "s", "r2", Some("a2"));
     copied.application.translate_chat = true;
     copied.answer_translated = copied.answer_neutral.clone();
     copied.answer_translated_is_fallback = true;
-    let mut translated = recorded_elsewhere(world, "s", "r3", Some("a3"));
+    let mut translated = turn_of_another_store(world, "s", "r3", Some("a3"));
     translated.question_translated = Some(JsonText::from_plain("pytanie"));
     translated.answer_translated = Some(JsonText::from_plain("o3"));
     let turns = [
-        recorded_elsewhere(world, "s", "r1", Some("a1")),
+        turn_of_another_store(world, "s", "r1", Some("a1")),
         copied,
         translated,
     ];
     for turn in &turns {
         history.insert_turn(turn.clone()).await.unwrap();
     }
-    let stored = all(world, "s").await;
+    let stored = list_turns(world, "s").await;
     for ((turn, inserted), ordinal) in stored.iter().zip(&turns).zip(1..) {
         assert_eq!((turn.turn_id, turn.ordinal), (inserted.turn_id, ordinal));
         assert_eq!(turn.question_neutral, inserted.question_neutral);
@@ -191,12 +193,12 @@ pub(super) async fn inserted_turns_keep_their_times_and_order(world: &HistoryWor
 
 pub(super) async fn turns_that_violate_a_rule_are_not_inserted(world: &HistoryWorld) {
     let history = world.history();
-    let good = recorded_elsewhere(world, "s", "r", Some("a"));
+    let good = turn_of_another_store(world, "s", "r", Some("a"));
     let anonymous = Turn {
         identity_id: None,
         ..good.clone()
     };
-    let elsewhere = Turn {
+    let of_another_session = Turn {
         session_id: id("t"),
         ..good.clone()
     };
@@ -214,7 +216,7 @@ pub(super) async fn turns_that_violate_a_rule_are_not_inserted(world: &HistoryWo
     };
     for (turn, code) in [
         (anonymous, ErrorCode::Invalid),
-        (elsewhere, ErrorCode::TurnMismatch),
+        (of_another_session, ErrorCode::TurnMismatch),
         (failed, ErrorCode::Invalid),
         (empty, ErrorCode::AnswerMissing),
         (redacted, ErrorCode::TurnRedacted),
@@ -222,15 +224,15 @@ pub(super) async fn turns_that_violate_a_rule_are_not_inserted(world: &HistoryWo
         assert_eq!(history.insert_turn(turn).await.unwrap_err().code, code);
     }
     history.insert_turn(good.clone()).await.unwrap();
-    let bobs = Turn {
-        identity_id: who("bob"),
+    let of_bob = Turn {
+        identity_id: identity("bob"),
         ..good.clone()
     };
-    let code = history.insert_turn(bobs).await.unwrap_err().code;
+    let code = history.insert_turn(of_bob).await.unwrap_err().code;
     assert_eq!(code, ErrorCode::SessionConflict);
     // A redacted turn is not restored by inserting it.
     let reason = RedactTurn {
-        reason: "asked for".into(),
+        reason: "on request".into(),
     };
     let scope = as_user("ada");
     let redact = world
@@ -239,33 +241,33 @@ pub(super) async fn turns_that_violate_a_rule_are_not_inserted(world: &HistoryWo
         .redact_turn(&scope, id("s"), good.turn_id, reason);
     redact.await.unwrap();
     history.insert_turn(good).await.unwrap();
-    let stored = &all(world, "s").await[0];
+    let stored = &list_turns(world, "s").await[0];
     assert!(stored.deleted_at.is_some() && stored.question_neutral.is_none());
 }
 
 pub(super) async fn finalizing_creates_no_turn(world: &HistoryWorld) {
     let history = world.history();
-    let missing = recorded_elsewhere(world, "s", "r", None);
+    let missing = turn_of_another_store(world, "s", "r", None);
     let refused = finalize(world, &missing, "ada", "a").await;
     assert_eq!(refused.unwrap_err().code, ErrorCode::SessionNotFound);
     history
-        .insert_turn(recorded_elsewhere(world, "s", "r0", Some("a0")))
+        .insert_turn(turn_of_another_store(world, "s", "r0", Some("a0")))
         .await
         .unwrap();
     let refused = finalize(world, &missing, "ada", "a").await;
     assert_eq!(refused.unwrap_err().code, ErrorCode::TurnNotFound);
-    assert_eq!(all(world, "s").await.len(), 1, "no turn was created");
+    assert_eq!(list_turns(world, "s").await.len(), 1, "no turn was created");
 }
 
 pub(super) async fn only_the_owner_finalizes(world: &HistoryWorld) {
     let history = world.history();
-    let turn = recorded_elsewhere(world, "s", "r", None);
+    let turn = turn_of_another_store(world, "s", "r", None);
     history.insert_turn(turn.clone()).await.unwrap();
     let refused = finalize(world, &turn, "bob", "forged").await;
     assert_eq!(refused.unwrap_err().code, ErrorCode::SessionNotFound);
     finalize(world, &turn, "ada", "a").await.unwrap();
     assert_eq!(
-        all(world, "s").await[0]
+        list_turns(world, "s").await[0]
             .answer_neutral
             .as_ref()
             .unwrap()
@@ -276,22 +278,22 @@ pub(super) async fn only_the_owner_finalizes(world: &HistoryWorld) {
 
 pub(super) async fn the_stores_clock_sets_the_time(world: &HistoryWorld) {
     let history = world.history();
-    let turn = recorded_elsewhere(world, "s", "r", None);
+    let turn = turn_of_another_store(world, "s", "r", None);
     history.insert_turn(turn.clone()).await.unwrap();
     world.clock.advance(5_000_000);
     finalize(world, &turn, "ada", "a").await.unwrap();
-    let stored = all(world, "s").await.remove(0);
+    let stored = list_turns(world, "s").await.remove(0);
     let now = filrouge_types::Clock::now(&*world.clock);
     assert_eq!(stored.finalized_at, Some(now));
     // A retry at another time is still a retry.
     world.clock.advance(5_000_000);
     finalize(world, &turn, "ada", "a").await.unwrap();
-    assert_eq!(all(world, "s").await, [stored]);
-    // A retry through the calls of the session scope is one as well.
-    let mut again = start("s", "r", "question r");
-    again.who = who("ada");
+    assert_eq!(list_turns(world, "s").await, [stored]);
+    // A retry through the calls of the session scope is a retry, too.
+    let mut again = anonymous_question("s", "r", "question r");
+    again.who = identity("ada");
     assert_eq!(history.start(again).await.unwrap(), turn.turn_id);
-    let mut again = finish("s", "r", turn.turn_id, "a");
-    again.who = who("ada");
+    let mut again = anonymous_answer("s", "r", turn.turn_id, "a");
+    again.who = identity("ada");
     history.finish(again).await.unwrap();
 }

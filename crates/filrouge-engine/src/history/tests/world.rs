@@ -1,4 +1,4 @@
-//! The stores that the rules are tested over.
+//! The stores on which the rules are tested.
 
 use std::sync::Arc;
 
@@ -34,12 +34,13 @@ pub(super) fn request(name: &str) -> RequestId {
     name.parse().unwrap()
 }
 
-pub(super) fn who(name: &str) -> Option<IdentityId> {
+/// An identity; none for an empty name.
+pub(super) fn identity(name: &str) -> Option<IdentityId> {
     (!name.is_empty()).then(|| name.parse().unwrap())
 }
 
 pub(super) fn as_user(name: &str) -> Caller {
-    Caller::local(tenant(), who(name))
+    Caller::local(tenant(), identity(name))
 }
 
 pub(super) fn json(text: &str) -> Option<RawJson> {
@@ -62,7 +63,7 @@ pub(super) struct WorldCall<R> {
 
 fn call<R>(session: &str, user: &str, turn: Option<TurnId>, request: R) -> WorldCall<R> {
     WorldCall {
-        who: who(user),
+        who: identity(user),
         session: id(session),
         turn,
         request,
@@ -70,8 +71,8 @@ fn call<R>(session: &str, user: &str, turn: Option<TurnId>, request: R) -> World
     }
 }
 
-/// A call that writes a question.
-pub(super) fn started(
+/// The arguments of a call that writes a question.
+pub(super) fn question_call(
     session: &str,
     name: &str,
     user: &str,
@@ -84,13 +85,17 @@ pub(super) fn started(
     call(session, user, None, request)
 }
 
-/// A call without an identity that writes a question.
-pub(super) fn start(session: &str, name: &str, question: &str) -> WorldCall<StartTurn> {
-    started(session, name, "", question)
+/// The arguments of a call without an identity that writes a question.
+pub(super) fn anonymous_question(
+    session: &str,
+    name: &str,
+    question: &str,
+) -> WorldCall<StartTurn> {
+    question_call(session, name, "", question)
 }
 
-/// A call without an identity that writes an answer.
-pub(super) fn finish(
+/// The arguments of a call without an identity that writes an answer.
+pub(super) fn anonymous_answer(
     session: &str,
     name: &str,
     turn_id: TurnId,
@@ -104,8 +109,8 @@ pub(super) fn finish(
     call(session, "", Some(turn_id), request)
 }
 
-/// The call that finalizes the turn that `start` started.
-pub(super) fn finalized(
+/// The arguments of the call that finalizes the turn of `start`.
+pub(super) fn answer_call(
     start: &WorldCall<StartTurn>,
     turn: Option<TurnId>,
     answer: &str,
@@ -164,7 +169,7 @@ fn hot_store(clock: &Arc<FixedClock>) -> Arc<dyn HotStore> {
 }
 
 impl HistoryWorld {
-    fn over(ledger: Arc<dyn Ledger>, clock: Arc<FixedClock>) -> Self {
+    fn with_ledger(ledger: Arc<dyn Ledger>, clock: Arc<FixedClock>) -> Self {
         let settings = Settings::default();
         let engine = Engine::new(ledger, Arc::new(OsEntropy), clock.clone(), settings);
         Self {
@@ -177,7 +182,7 @@ impl HistoryWorld {
     pub(super) fn ledger() -> Self {
         let clock = Arc::new(FixedClock::at(NOW));
         let ledger = MemoryLedger::new(keyring(), Arc::new(OsEntropy), clock.clone());
-        Self::over(Arc::new(ledger), clock)
+        Self::with_ledger(Arc::new(ledger), clock)
     }
 
     /// A hot store only: the contract's session store.
@@ -191,7 +196,7 @@ impl HistoryWorld {
             clock.clone(),
             "hot",
         );
-        Self::over(Arc::new(sessions), clock)
+        Self::with_ledger(Arc::new(sessions), clock)
     }
 
     /// A hot store in front of a ledger that stores the sessions of identities.
@@ -219,24 +224,27 @@ impl HistoryWorld {
             clock.clone(),
             options,
         );
-        Self::over(scopes, clock)
+        Self::with_ledger(scopes, clock)
     }
 
     pub(super) fn history(&self) -> History {
         History::new(self.engine.clone(), tenant())
     }
 
-    /// A finalized turn, written through the session scope.
+    /// Writes a finalized turn through the session scope.
     pub(super) async fn exchange(&self, session: &str, name: &str, texts: (&str, &str)) -> TurnId {
         let store = self.history();
-        let turn = store.start(start(session, name, texts.0)).await.unwrap();
-        let end = finish(session, name, turn, texts.1);
+        let turn = store
+            .start(anonymous_question(session, name, texts.0))
+            .await
+            .unwrap();
+        let end = anonymous_answer(session, name, turn, texts.1);
         store.finish(end).await.unwrap();
         turn
     }
 
     pub(super) async fn recent(&self, session: &str, user: &str, limit: usize) -> Vec<Turn> {
-        let (who, id) = (who(user), id(session));
+        let (who, id) = (identity(user), id(session));
         let recent = self.history();
         let recent = recent.list_recent_finalized_turns(who, &id, limit);
         recent.await.unwrap()

@@ -1,14 +1,14 @@
-//! Every answer from a copy equals the ledger's answer, byte for byte, whatever happened before.
+//! Every answer from a copy equals the ledger's answer, byte for byte, after any history.
 
 use std::collections::BTreeMap;
 
 use filrouge_store::hot::{HotBounds, HotStore};
 
-use super::history::{CopyEffect, Dice, TestedHistory};
+use super::history::{CopyEffect, Random, TestedHistory};
 use super::world::{TierWorld, page_of, sid, user};
 use crate::scopes::DurablePolicy;
 
-/// Compares the answers for several limits; returns the number of requests and of hits of the copy.
+/// Compares the answers for several limits; returns the numbers of requests and of hits of the copy.
 async fn compare(world: &TierWorld, history: &TestedHistory<'_>, what: &str) -> (u64, u64) {
     let (mut requests, mut hits) = (0, 0);
     for limit in [1, 2, 3, 7, 40] {
@@ -42,7 +42,7 @@ async fn a_copy_and_the_ledger_give_the_same_answers() {
             bypass: world.bypass(),
             scope: user("ada"),
             session: sid("s"),
-            dice: Dice(seed * 0x9e37_79b9),
+            random: Random(seed * 0x9e37_79b9),
             requests: 0,
             turns: BTreeMap::new(),
         };
@@ -51,7 +51,7 @@ async fn a_copy_and_the_ledger_give_the_same_answers() {
             let what = format!("seed {seed}, step {step}");
             let effect = history.step().await;
             world.tick();
-            if history.dice.throw(4) == 0 {
+            if history.random.below(4) == 0 {
                 // Compares at once, while the step is still queued.
                 compare(&world, &history, &what).await;
             }
@@ -180,10 +180,10 @@ async fn many_writers_leave_a_correct_copy() {
             }
         }
     });
-    let mut writing: Vec<_> = writers.map(Box::pin).collect();
+    let mut running: Vec<_> = writers.map(Box::pin).collect();
     std::future::poll_fn(|cx| {
-        writing.retain_mut(|writer| writer.as_mut().poll(cx).is_pending());
-        if writing.is_empty() {
+        running.retain_mut(|writer| writer.as_mut().poll(cx).is_pending());
+        if running.is_empty() {
             std::task::Poll::Ready(())
         } else {
             std::task::Poll::Pending

@@ -1,5 +1,5 @@
-//! A hot store that fails at random, in any call, before or after the call takes effect. Answers about durable sessions equal
-//! those of a ledger without a hot store; answers about ephemeral ones are correct, or failures.
+//! A hot store that fails at random, in any call, before or after the call takes effect. Answers about durable sessions
+//! equal those of a ledger without a hot store. Answers about ephemeral sessions are correct, or failures.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -10,7 +10,7 @@ use filrouge_types::{
     Channel, ErrorCode, Failure, ItemBody, ItemId, RawJson, Role, SessionId, TurnId,
 };
 
-use super::history::Dice;
+use super::history::Random;
 use super::stores::FailureSwitch;
 use super::world::{TierWorld, anonymous, sid, user};
 use crate::caller::Caller;
@@ -19,7 +19,7 @@ use crate::{AppendItems, CancelTurn, CreateSession, Engine, FinalizeTurn, Redact
 
 /// A request that is made to two engines.
 #[derive(Debug, Clone)]
-enum Ask {
+enum Request {
     Create,
     Start(usize),
     Complete(usize),
@@ -32,23 +32,23 @@ enum Ask {
     Items,
 }
 
-fn asks(dice: &mut Dice, count: usize) -> Vec<Ask> {
-    let mut asks = vec![Ask::Create];
+fn random_requests(random: &mut Random, count: usize) -> Vec<Request> {
+    let mut requests = vec![Request::Create];
     for n in 0..count {
-        let turn = dice.throw(n / 3 + 1);
-        asks.push(match dice.throw(12) {
-            0 | 1 => Ask::Start(turn),
-            2 | 3 => Ask::Complete(turn),
-            4 => Ask::Append(turn, dice.throw(4)),
-            5 | 6 => Ask::Finalize(turn, dice.throw(2)),
-            7 => Ask::Cancel(turn),
-            8 => Ask::Redact(turn),
-            9 => Ask::Show(turn),
-            10 => Ask::List(dice.throw(8) + 1),
-            _ => Ask::Items,
+        let turn = random.below(n / 3 + 1);
+        requests.push(match random.below(12) {
+            0 | 1 => Request::Start(turn),
+            2 | 3 => Request::Complete(turn),
+            4 => Request::Append(turn, random.below(4)),
+            5 | 6 => Request::Finalize(turn, random.below(2)),
+            7 => Request::Cancel(turn),
+            8 => Request::Redact(turn),
+            9 => Request::Show(turn),
+            10 => Request::List(random.below(8) + 1),
+            _ => Request::Items,
         });
     }
-    asks
+    requests
 }
 
 /// The part of an answer that a retry repeats.
@@ -60,24 +60,24 @@ fn without_replay<T: serde::Serialize>(answer: Result<T, Failure>) -> Answer {
     Ok(json.replace(r#""replayed":true"#, r#""replayed":false"#))
 }
 
-async fn answer(
+async fn execute(
     engine: &Engine,
     world: &TierWorld,
     scope: &Scope,
     s: &SessionId,
-    ask: &Ask,
+    request: &Request,
 ) -> Answer {
     let id = |n: &usize| -> TurnId {
-        let request = format!("r{n}").parse().unwrap();
-        world.keyring.turn_id(&scope.tenant, s, &request)
+        let request_id = format!("r{n}").parse().unwrap();
+        world.keyring.turn_id(&scope.tenant, s, &request_id)
     };
     let text = super::world::text;
     let start = |n: &usize| StartTurn {
         question_neutral: text(&format!("what is {n}")),
         ..StartTurn::new(format!("r{n}").parse().unwrap())
     };
-    match ask {
-        Ask::Create => {
+    match request {
+        Request::Create => {
             let create = CreateSession {
                 session_id: Some(s.clone()),
                 ..CreateSession::default()
@@ -90,14 +90,14 @@ async fn answer(
                     .map(|session| session.value),
             )
         }
-        Ask::Start(n) => without_replay(
+        Request::Start(n) => without_replay(
             engine
                 .turns
                 .start(&Caller::from(scope), s.clone(), start(n))
                 .await
                 .map(|t| t.value),
         ),
-        Ask::Complete(n) => {
+        Request::Complete(n) => {
             let start = StartTurn {
                 answer_neutral: text("that"),
                 ..start(n)
@@ -110,7 +110,7 @@ async fn answer(
                     .map(|t| t.value),
             )
         }
-        Ask::Append(n, item) => {
+        Request::Append(n, item) => {
             let parts = RawJson::parse(r#"[{"type":"text","text":"saw"}]"#).unwrap();
             let key: ItemId = format!("{n}.{item}").parse().unwrap();
             let item = ItemBody {
@@ -129,7 +129,7 @@ async fn answer(
                 .await;
             without_replay(appended.map(|a| (a.value.first_seq, a.value.last_seq)))
         }
-        Ask::Finalize(n, answer) => {
+        Request::Finalize(n, answer) => {
             let finalize = FinalizeTurn {
                 answer_neutral: text(&format!("it is {answer}")),
                 ..FinalizeTurn::default()
@@ -142,7 +142,7 @@ async fn answer(
                     .map(|t| t.value),
             )
         }
-        Ask::Cancel(n) => {
+        Request::Cancel(n) => {
             let cancelled = engine
                 .turns
                 .cancel(
@@ -154,16 +154,16 @@ async fn answer(
                 .await;
             without_replay(cancelled.map(|t| t.value))
         }
-        Ask::Redact(n) => {
+        Request::Redact(n) => {
             let reason = RedactTurn { reason: "r".into() };
             let erasure = &engine.erasure;
             let caller = Caller::from(scope);
             let redacted = erasure.redact_turn(&caller, s.clone(), id(n), reason).await;
             without_replay(redacted.map(|turn| turn.value))
         }
-        Ask::Show(n) => without_replay(engine.turns.get(&Caller::from(scope), s, id(n)).await),
-        Ask::List(limit) => list(engine, scope, s, *limit).await,
-        Ask::Items => without_replay(engine.turns.items(&Caller::from(scope), s, 0, 500).await),
+        Request::Show(n) => without_replay(engine.turns.get(&Caller::from(scope), s, id(n)).await),
+        Request::List(limit) => list(engine, scope, s, *limit).await,
+        Request::Items => without_replay(engine.turns.items(&Caller::from(scope), s, 0, 500).await),
     }
 }
 
@@ -190,17 +190,18 @@ async fn durable_answers_do_not_depend_on_the_hot_store() {
     let mut failures = 0;
     for seed in 1..=30 {
         for durable in [DurablePolicy::All, DurablePolicy::Authenticated] {
-            let (world, plain) = (TierWorld::new(durable), TierWorld::new(durable));
+            let (world, reference_world) = (TierWorld::new(durable), TierWorld::new(durable));
             let switch = Arc::new(FailureSwitch::random(seed, 300));
             let process = world.process_with(Arc::default(), switch);
-            let reference = plain.bypass();
+            let reference = reference_world.bypass();
             let (s, ada) = (sid("s"), user("ada"));
-            for (n, ask) in asks(&mut Dice(seed * 7919), 80).iter().enumerate() {
-                let ours = answer(&process.engine, &world, &ada, &s, ask).await;
-                let theirs = answer(&reference, &plain, &ada, &s, ask).await;
-                assert_eq!(ours, theirs, "seed {seed}, {durable}, {n}: {ask:?}");
+            let requests = random_requests(&mut Random(seed * 7919), 80);
+            for (n, request) in requests.iter().enumerate() {
+                let answer = execute(&process.engine, &world, &ada, &s, request).await;
+                let expected = execute(&reference, &reference_world, &ada, &s, request).await;
+                assert_eq!(answer, expected, "seed {seed}, {durable}, {n}: {request:?}");
                 world.tick();
-                plain.tick();
+                reference_world.tick();
                 if n % 3 == 0 {
                     process.scopes.settle().await;
                 }
@@ -215,7 +216,7 @@ async fn durable_answers_do_not_depend_on_the_hot_store() {
 async fn ephemeral_answers_are_correct_or_failures() {
     let (mut failures, mut retries) = (0, 0);
     for seed in 1..=40 {
-        let (world, plain) = (
+        let (world, reference_world) = (
             TierWorld::new(DurablePolicy::Authenticated),
             TierWorld::new(DurablePolicy::All),
         );
@@ -224,20 +225,20 @@ async fn ephemeral_answers_are_correct_or_failures() {
             Arc::new(FailureSwitch::random(!seed, 200)),
         ];
         let processes = switches.map(|switch| world.process_with(Arc::default(), switch));
-        let reference = plain.bypass();
+        let reference = reference_world.bypass();
         let (s, scope) = (sid("s"), anonymous());
-        let mut dice = Dice(seed * 104_729);
-        for (n, ask) in asks(&mut dice, 60).iter().enumerate() {
-            let theirs = answer(&reference, &plain, &scope, &s, ask).await;
-            let mut ours = Err(ErrorCode::HotUnavailable);
-            while ours == Err(ErrorCode::HotUnavailable) {
-                let process = &processes[dice.throw(2)];
-                ours = answer(&process.engine, &world, &scope, &s, ask).await;
+        let mut random = Random(seed * 104_729);
+        for (n, request) in random_requests(&mut random, 60).iter().enumerate() {
+            let expected = execute(&reference, &reference_world, &scope, &s, request).await;
+            let mut answer = Err(ErrorCode::HotUnavailable);
+            while answer == Err(ErrorCode::HotUnavailable) {
+                let process = &processes[random.below(2)];
+                answer = execute(&process.engine, &world, &scope, &s, request).await;
                 retries += 1;
             }
-            assert_eq!(ours, theirs, "seed {seed}, {n}: {ask:?}");
+            assert_eq!(answer, expected, "seed {seed}, {n}: {request:?}");
             world.tick();
-            plain.tick();
+            reference_world.tick();
         }
         let [one, two] = processes.map(|process| process.scopes.counts().hot_failures);
         failures += one + two;
@@ -248,7 +249,8 @@ async fn ephemeral_answers_are_correct_or_failures() {
     );
 }
 
-/// The session is lost between two calls: every request about its turns says that they have expired, until it is created again.
+/// The session is lost between two calls: every request about its turns says that they have expired, until the session
+/// is created again.
 #[tokio::test]
 async fn a_lost_session_is_never_partly_present() {
     use filrouge_store::hot::HotStore;
@@ -256,7 +258,7 @@ async fn a_lost_session_is_never_partly_present() {
         let world = TierWorld::new(DurablePolicy::Authenticated);
         let process = world.process();
         let (s, scope) = (sid("s"), anonymous());
-        let mut dice = Dice(seed * 31);
+        let mut random = Random(seed * 31);
         for request in 0..5 {
             process
                 .complete_turn(&scope, &s, &format!("r{request}"))
@@ -264,16 +266,16 @@ async fn a_lost_session_is_never_partly_present() {
                 .unwrap();
         }
         world.hot.forget(&world.key(&s), None).await.unwrap();
-        for ask in asks(&mut dice, 20).iter().skip(1) {
-            if matches!(ask, Ask::Start(_) | Ask::Complete(_)) {
+        for request in random_requests(&mut random, 20).iter().skip(1) {
+            if matches!(request, Request::Start(_) | Request::Complete(_)) {
                 continue;
             }
-            let answer = answer(&process.engine, &world, &scope, &s, ask).await;
-            let expected = match ask {
-                Ask::List(_) | Ask::Items => ErrorCode::SessionNotFound,
+            let answer = execute(&process.engine, &world, &scope, &s, request).await;
+            let expected = match request {
+                Request::List(_) | Request::Items => ErrorCode::SessionNotFound,
                 _ => ErrorCode::TurnExpired,
             };
-            assert_eq!(answer, Err(expected), "{ask:?}");
+            assert_eq!(answer, Err(expected), "{request:?}");
         }
         let query = TurnQuery {
             limit: 10,
@@ -281,7 +283,7 @@ async fn a_lost_session_is_never_partly_present() {
         };
         process.complete_turn(&scope, &s, "new").await.unwrap();
         let (turns, _) = process.ledger().turns(&scope, &s, query).await.unwrap();
-        assert_eq!(turns.len(), 1, "turns from before are not mixed in");
+        assert_eq!(turns.len(), 1, "turns of the lost session do not return");
         assert!(process.hot_switch.calls.load(Ordering::Relaxed) > 0);
     }
 }

@@ -1,10 +1,9 @@
 //! Random histories of one session.
 
-use filrouge_store::command::RedactionTarget;
 use std::collections::BTreeMap;
 
 use filrouge_store::Scope;
-use filrouge_store::command::{Command, Interrupt, Write};
+use filrouge_store::command::{Command, Interrupt, RedactionTarget, Write};
 use filrouge_store::record::Seqs;
 use filrouge_types::{
     Channel, ErrorCode, ItemBody, JsonText, RawJson, Role, SessionId, Timestamp, TurnId, TurnStatus,
@@ -16,15 +15,15 @@ use crate::{
     AppendItems, CancelTurn, Engine, ErrorBody, FailTurn, FinalizeTurn, PatchSession, StartTurn,
 };
 
-/// Reproducible random numbers.
-pub(super) struct Dice(pub(super) u64);
+/// Reproducible random numbers; the value must not be 0.
+pub(super) struct Random(pub(super) u64);
 
-impl Dice {
-    pub(super) fn throw(&mut self, sides: usize) -> usize {
+impl Random {
+    pub(super) fn below(&mut self, limit: usize) -> usize {
         self.0 ^= self.0 << 13;
         self.0 ^= self.0 >> 7;
         self.0 ^= self.0 << 17;
-        usize::try_from((self.0 >> 11) % sides as u64).unwrap()
+        usize::try_from((self.0 >> 11) % limit as u64).unwrap()
     }
 
     fn words(&mut self) -> JsonText {
@@ -36,7 +35,7 @@ impl Dice {
             "line\nbreak",
             "x".repeat(700).leak(),
         ];
-        JsonText::from_plain(words[self.throw(words.len())])
+        JsonText::from_plain(words[self.below(words.len())])
     }
 }
 
@@ -51,13 +50,13 @@ pub(super) enum CopyEffect {
     Nothing,
 }
 
-/// A history in progress.
+/// A random history in progress.
 pub(super) struct TestedHistory<'a> {
     pub(super) process: &'a TierProcess,
     pub(super) bypass: Engine,
     pub(super) scope: Scope,
     pub(super) session: SessionId,
-    pub(super) dice: Dice,
+    pub(super) random: Random,
     pub(super) requests: usize,
     pub(super) turns: BTreeMap<TurnId, TurnStatus>,
 }
@@ -68,19 +67,19 @@ impl TestedHistory<'_> {
         let metadata = r#"{"n":1.0,"nested":{"a":[1,2]},"é":"\u00e9"}"#;
         let thought = RawJson::parse(r#"[{"type":"text","text":"hm"}]"#).unwrap();
         StartTurn {
-            question_neutral: (self.dice.throw(4) > 0).then(|| self.dice.words()),
-            question_translated: Some(self.dice.words()),
+            question_neutral: (self.random.below(4) > 0).then(|| self.random.words()),
+            question_translated: Some(self.random.words()),
             application: filrouge_types::Application {
-                translate_chat: self.dice.throw(3) == 0,
-                pipeline_name: (self.dice.throw(2) == 0).then(|| "p\"ipe".into()),
+                translate_chat: self.random.below(3) == 0,
+                pipeline_name: (self.random.below(2) == 0).then(|| "p\"ipe".into()),
                 ..Default::default()
             },
-            metadata: (self.dice.throw(2) == 0).then(|| RawJson::parse(metadata).unwrap()),
+            metadata: (self.random.below(2) == 0).then(|| RawJson::parse(metadata).unwrap()),
             items: vec![
                 ItemBody::new(Role::Assistant, Channel::Thought, thought);
-                self.dice.throw(3)
+                self.random.below(3)
             ],
-            answer_neutral: with_answer.then(|| self.dice.words()),
+            answer_neutral: with_answer.then(|| self.random.words()),
             ..StartTurn::new(format!("r{}", self.requests).parse().unwrap())
         }
     }
@@ -92,13 +91,13 @@ impl TestedHistory<'_> {
             .filter(|(_, s)| **s == status)
             .map(|(t, _)| *t)
             .collect();
-        (!candidates.is_empty()).then(|| candidates[self.dice.throw(candidates.len())])
+        (!candidates.is_empty()).then(|| candidates[self.random.below(candidates.len())])
     }
 
-    /// One write of any kind. The bypass is a process without a hot store.
+    /// Executes a random write. Some writes go through the bypass, a process without a hot store.
     pub(super) async fn step(&mut self) -> CopyEffect {
-        let bypassed = self.dice.throw(12) == 0;
-        let kind = self.dice.throw(15);
+        let bypassed = self.random.below(12) == 0;
+        let kind = self.random.below(15);
         let (scope, s) = (self.scope.clone(), self.session.clone());
         let open = self.random_turn(TurnStatus::Open);
         let finalized = self.random_turn(TurnStatus::Finalized);
@@ -121,8 +120,8 @@ impl TestedHistory<'_> {
             ),
             (5 | 6, Some(turn), ..) => {
                 let finalize = FinalizeTurn {
-                    answer_neutral: Some(self.dice.words()),
-                    answer_translated: (self.dice.throw(2) == 0).then(|| self.dice.words()),
+                    answer_neutral: Some(self.random.words()),
+                    answer_translated: (self.random.below(2) == 0).then(|| self.random.words()),
                     metadata: Some(RawJson::parse(r#"{"k":"v"}"#).unwrap()),
                     ..FinalizeTurn::default()
                 };
@@ -182,7 +181,7 @@ impl TestedHistory<'_> {
             }
             (10, _, Some(turn), _) => {
                 let start = StartTurn {
-                    answer_neutral: Some(self.dice.words()),
+                    answer_neutral: Some(self.random.words()),
                     ..start
                 };
                 match engine
@@ -205,7 +204,7 @@ impl TestedHistory<'_> {
                     .redact_turn(&Caller::from(&scope), s, turn, reason)
                     .await
                     .unwrap();
-                if self.dice.throw(2) == 0 {
+                if self.random.below(2) == 0 {
                     self.turns.remove(&turn);
                 }
                 Some(redacted.into_value())

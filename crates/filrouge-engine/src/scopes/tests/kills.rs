@@ -1,3 +1,5 @@
+//! Processes that are killed between the steps of a login or a redaction.
+
 use std::sync::Arc;
 
 use filrouge_store::hot::HotStore;
@@ -7,7 +9,7 @@ use super::stores::FailureSwitch;
 use super::world::{TierWorld, anonymous, code, sid, user};
 use crate::scopes::DurablePolicy;
 
-/// A process dies between any two steps of a login; the next one continues from there.
+/// A process is killed between any two steps of a login; the next process continues from there.
 #[tokio::test]
 async fn a_login_continues_after_a_kill_at_any_step() {
     let mut kills = 0;
@@ -29,7 +31,7 @@ async fn a_login_continues_after_a_kill_at_any_step() {
             }
             ids.push(first.start(&anonymous(), &s, "c").await.unwrap().turn_id);
             let before = first.turns(&anonymous(), &s).await.unwrap();
-            // Both links share one switch: the process dies, not a store.
+            // Both connections share one switch: the process is killed, not a store.
             let switch = Arc::new(FailureSwitch::dies_after(calls, last_takes_effect));
             let dying = world.process_with(switch.clone(), switch.clone());
             let died = dying.complete_turn(&user("ada"), &s, "d").await;
@@ -38,10 +40,10 @@ async fn a_login_continues_after_a_kill_at_any_step() {
             if died.is_err() {
                 kills += 1;
             }
-            // Other callers in between see only what is theirs.
+            // Meanwhile, other callers see only their own sessions.
             let next = world.process();
             if let Ok(turns) = next.turns(&user("bob"), &s).await {
-                assert_eq!(turns, before, "not linked yet");
+                assert_eq!(turns, before, "the session is not linked yet");
                 assert!(next.turns(&anonymous(), &s).await.is_ok());
             }
             let turn = next.complete_turn(&user("ada"), &s, "d").await.unwrap();
@@ -61,9 +63,9 @@ async fn a_login_continues_after_a_kill_at_any_step() {
                 code(next.turns(&anonymous(), &s).await),
                 ErrorCode::SessionNotFound
             );
-            let left = world.hot.load(&world.key(&s)).await.unwrap();
+            let hot_session = world.hot.load(&world.key(&s)).await.unwrap();
             assert_eq!(
-                left, None,
+                hot_session, None,
                 "killed after {calls}, last_takes_effect: {last_takes_effect}"
             );
             assert!(
@@ -82,7 +84,7 @@ async fn a_login_continues_after_a_kill_at_any_step() {
     assert!(kills >= 10, "{kills} steps");
 }
 
-/// A killed redaction of an ephemeral session is completed by a retry.
+/// A retry completes the interrupted redaction of an ephemeral session.
 #[tokio::test]
 async fn a_redaction_continues_after_a_kill_at_any_step() {
     let mut kills = 0;
@@ -109,7 +111,7 @@ async fn a_redaction_continues_after_a_kill_at_any_step() {
                     .await
                     .unwrap();
             }
-            // After it was acknowledged, no older dump restores the contents.
+            // After the redaction was acknowledged, no older dump restores the contents.
             let key = world.key(&s);
             world.hot.forget(&key, None).await.unwrap();
             world.dump.lock().unwrap().sessions.insert(key, old);

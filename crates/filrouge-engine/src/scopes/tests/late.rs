@@ -1,4 +1,4 @@
-//! Turns that the hot store still held when the ledger created their session without them.
+//! Turns that remained in the hot store when the ledger created their session without them.
 
 use std::sync::atomic::Ordering;
 
@@ -20,12 +20,12 @@ async fn turns_in_an_unavailable_hot_store_are_moved_later() {
     let (s, ada) = (sid("s"), user("ada"));
     let first = process.complete_turn(&anonymous(), &s, "a").await.unwrap();
     let open = process.start(&anonymous(), &s, "b").await.unwrap();
-    let gone = process
+    let redacted = process
         .complete_turn(&anonymous(), &s, "secret")
         .await
         .unwrap();
     process
-        .redact(&anonymous(), &s, gone.turn_id)
+        .redact(&anonymous(), &s, redacted.turn_id)
         .await
         .unwrap();
     world.tick();
@@ -33,10 +33,10 @@ async fn turns_in_an_unavailable_hot_store_are_moved_later() {
     // Durable sessions continue without the hot store; requests that need it fail with its code.
     let own = process.complete_turn(&ada, &s, "c").await.unwrap();
     assert_eq!(own.ordinal, 1);
-    let elsewhere = process
+    let in_other_session = process
         .finalize(&ada, &sid("other"), open.turn_id, "x")
         .await;
-    assert_eq!(code(elsewhere), ErrorCode::HotUnavailable);
+    assert_eq!(code(in_other_session), ErrorCode::HotUnavailable);
     assert_eq!(
         code(process.turns(&anonymous(), &sid("other")).await),
         ErrorCode::HotUnavailable
@@ -63,7 +63,7 @@ async fn turns_in_an_unavailable_hot_store_are_moved_later() {
     assert_eq!(
         question.body.occurred_at,
         Some(first.created_at),
-        "the time at which it was said"
+        "the time of the question in the hot store"
     );
     let counts = process.scopes.counts();
     assert_eq!(
@@ -84,7 +84,7 @@ async fn turns_in_an_unavailable_hot_store_are_moved_later() {
 }
 
 #[tokio::test]
-async fn remaining_turns_go_only_to_their_owner() {
+async fn remaining_turns_are_moved_only_to_their_owner() {
     let world = world();
     let process = world.process();
     let (s, ada, bob) = (sid("s"), user("ada"), user("bob"));
@@ -110,19 +110,19 @@ async fn remaining_turns_go_only_to_their_owner() {
     assert_eq!(other.turns(&ada, &s).await.unwrap().len(), 3);
 }
 
-/// The secret of the remaining turns was not presented yet: they are searched for again.
+/// While the secret of the remaining turns is not presented, each write looks for them again.
 #[tokio::test]
 async fn remaining_turns_with_a_secret_are_moved_when_it_is_presented() {
     let world = world();
     let process = world.process();
     let (s, ada) = (sid("s"), user("ada"));
     let token = Some(world.keyring.session_token("secret"));
-    let with = |mut scope: filrouge_store::Scope| {
+    let with_token = |mut scope: filrouge_store::Scope| {
         scope.token = token;
         scope
     };
     process
-        .complete_turn(&with(anonymous()), &s, "a")
+        .complete_turn(&with_token(anonymous()), &s, "a")
         .await
         .unwrap();
     process.hot_switch.down.store(true, Ordering::Relaxed);
@@ -131,16 +131,16 @@ async fn remaining_turns_with_a_secret_are_moved_when_it_is_presented() {
     process.complete_turn(&ada, &s, "c").await.unwrap();
     assert_eq!(process.turns(&ada, &s).await.unwrap().len(), 2);
     process
-        .complete_turn(&with(ada.clone()), &s, "d")
+        .complete_turn(&with_token(ada.clone()), &s, "d")
         .await
         .unwrap();
     assert_eq!(process.turns(&ada, &s).await.unwrap().len(), 4);
     assert_eq!(world.hot.load(&world.key(&s)).await.unwrap(), None);
 }
 
-/// A new session of an identity does not wait for the hot store, whichever port creates it.
+/// A new session of an identity does not wait for the hot store, whichever call creates it.
 #[tokio::test]
-async fn the_ports_create_a_session_without_the_hot_store() {
+async fn the_history_contract_creates_a_session_without_the_hot_store() {
     use std::sync::Arc;
 
     use crate::history::History;

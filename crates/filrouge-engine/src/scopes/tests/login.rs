@@ -1,3 +1,5 @@
+//! A login moves an anonymous session from the hot store into the ledger, where only its owner sees it.
+
 use std::sync::Arc;
 
 use filrouge_store::Ledger;
@@ -60,7 +62,7 @@ async fn a_login_moves_the_complete_history_into_the_ledger() {
         .await
         .unwrap();
     world.tick();
-    // Another process handles the login; the first one's next write is the owner's.
+    // Another process handles the login. The next write through the first process is the owner's.
     let other = world.process();
     link(&other, "s", "ada").await.unwrap();
     assert_eq!(
@@ -68,9 +70,9 @@ async fn a_login_moves_the_complete_history_into_the_ledger() {
         before,
         "ids, order, texts and times are kept"
     );
-    let (kept, _) = world_items(&world, &s).await;
-    assert_eq!(kept[..items.len()], items[..]);
-    assert_eq!(kept.last().unwrap().body.channel, Channel::Link);
+    let (adopted, _) = world_items(&world, &s).await;
+    assert_eq!(adopted[..items.len()], items[..]);
+    assert_eq!(adopted.last().unwrap().body.channel, Channel::Link);
     let (events, _) = other.ledger().events(&ada, &s, 0, 10).await.unwrap();
     assert_eq!(events.len(), 1);
     let closed = process
@@ -81,7 +83,7 @@ async fn a_login_moves_the_complete_history_into_the_ledger() {
     assert_eq!(
         world.hot.load(&world.key(&s)).await.unwrap(),
         None,
-        "nothing is left"
+        "the hot store no longer has the session"
     );
     let report = other.ledger().verify(None).await.unwrap();
     assert!(report.findings.is_empty(), "{report:?}");
@@ -116,7 +118,7 @@ async fn any_write_with_an_identity_is_a_login() {
 }
 
 #[tokio::test]
-async fn a_linked_session_is_closed_to_all_others() {
+async fn a_linked_session_looks_absent_to_all_others() {
     let world = world();
     let (process, other) = (world.process(), world.process());
     let s = sid("s");
@@ -150,17 +152,16 @@ async fn a_linked_session_is_closed_to_all_others() {
     }
 }
 
-/// The next user of a browser must not see the turns of the previous one.
 #[tokio::test]
-async fn a_browser_that_is_handed_over_shows_nothing() {
+async fn the_next_user_of_a_browser_sees_no_turn_of_the_previous_one() {
     let world = world();
     let process = world.process();
     process
-        .complete_turn(&anonymous(), &sid("browser"), "mine")
+        .complete_turn(&anonymous(), &sid("browser"), "anonymous")
         .await
         .unwrap();
     process
-        .complete_turn(&user("ada"), &sid("browser"), "ours")
+        .complete_turn(&user("ada"), &sid("browser"), "of ada")
         .await
         .unwrap();
     // The user has logged out; the browser keeps its session id.
@@ -190,16 +191,16 @@ async fn a_browser_that_is_handed_over_shows_nothing() {
         ErrorCode::SessionConflict
     );
     process
-        .complete_turn(&anonymous(), &sid("next"), "his")
+        .complete_turn(&anonymous(), &sid("next"), "before login of bob")
         .await
         .unwrap();
     process
-        .complete_turn(&user("bob"), &sid("next"), "his too")
+        .complete_turn(&user("bob"), &sid("next"), "of bob")
         .await
         .unwrap();
     let (page, _) = process.page(&user("bob"), &sid("next"), 5).await.unwrap();
     assert_eq!(page.len(), 2);
-    assert!(page.iter().all(|turn| turn.contains("his")));
+    assert!(page.iter().all(|turn| turn.contains("of bob")));
     assert_eq!(
         process
             .page(&user("ada"), &sid("browser"), 5)
@@ -216,13 +217,13 @@ async fn a_session_with_a_secret_is_linked_by_a_caller_who_presents_it() {
     let world = world();
     let process = world.process();
     let token = Some(world.keyring.session_token("secret"));
-    let with = |mut scope: filrouge_store::Scope| {
+    let with_token = |mut scope: filrouge_store::Scope| {
         scope.token = token;
         scope
     };
     let s = sid("s");
     process
-        .complete_turn(&with(anonymous()), &s, "a")
+        .complete_turn(&with_token(anonymous()), &s, "a")
         .await
         .unwrap();
     assert_eq!(
@@ -238,7 +239,7 @@ async fn a_session_with_a_secret_is_linked_by_a_caller_who_presents_it() {
         Err(ErrorCode::SessionNotFound)
     );
     process
-        .complete_turn(&with(user("ada")), &s, "b")
+        .complete_turn(&with_token(user("ada")), &s, "b")
         .await
         .unwrap();
     assert_eq!(world.page(&user("ada"), &s, 5).await.unwrap().0.len(), 2);
@@ -261,10 +262,10 @@ async fn each_tenant_has_its_own_retention() {
         metadata: Some(vec!["channel".to_owned()]),
         record: ItemRetention::Conversation,
     };
-    let quiet: TenantId = "quiet".parse().unwrap();
+    let restricted: TenantId = "restricted".parse().unwrap();
     let options = TierOptions {
         durable: DurablePolicy::Authenticated,
-        keep_in: HashMap::from([(quiet.clone(), retention)]),
+        keep_in: HashMap::from([(restricted.clone(), retention)]),
         ..TierOptions::default()
     };
     let scopes = TieredLedger::new(
@@ -279,7 +280,7 @@ async fn each_tenant_has_its_own_retention() {
     let engine = Engine::new(scopes, Arc::new(OsEntropy), world.clock.clone(), settings);
     let parts = RawJson::parse(r#"[{"type":"text","text":"hm"}]"#).unwrap();
     for (tenant, items, metadata) in [
-        (quiet, 3, r#"{"channel":"web"}"#),
+        (restricted, 3, r#"{"channel":"web"}"#),
         (TenantId::default_tenant(), 4, r#"{"channel":"web","x":1}"#),
     ] {
         let in_tenant = |mut scope: filrouge_store::Scope| {
@@ -310,8 +311,8 @@ async fn each_tenant_has_its_own_retention() {
             .await
             .unwrap();
         let ledger: &dyn Ledger = world.ledger.as_ref();
-        let (kept, _) = ledger.items(&scope, &sid("s"), 0, 10).await.unwrap();
-        assert_eq!(kept.len(), items, "{tenant}");
+        let (adopted, _) = ledger.items(&scope, &sid("s"), 0, 10).await.unwrap();
+        assert_eq!(adopted.len(), items, "{tenant}");
         let (turns, _) = ledger
             .turns(&scope, &sid("s"), super::world::query(5))
             .await
@@ -320,7 +321,7 @@ async fn each_tenant_has_its_own_retention() {
     }
 }
 
-/// The recorder of an anonymous stream may not write any more once the session has an owner; its draft is kept.
+/// Once the session has an owner, the recorder of an anonymous stream may no longer write; its draft is kept.
 #[tokio::test]
 async fn a_login_ends_streams_and_keeps_their_drafts() {
     use filrouge_store::command::{Command, PutDraft, Write};

@@ -1,4 +1,4 @@
-//! Requests of the operator go to the tier that holds the session.
+//! Requests of the operator reach the session in either tier.
 
 use std::sync::atomic::Ordering;
 
@@ -21,9 +21,9 @@ async fn the_operator_writes_to_an_anonymous_session() {
     let s = sid("s");
     let open = process.start(&anonymous(), &s, "a").await.unwrap().turn_id;
     // No second session of that name is created.
-    let own = other.write_turn(&operator(), &s, "b").await.unwrap();
-    assert_eq!(own.ordinal, 2);
-    assert_eq!(own.durability, Durability::Ephemeral);
+    let written = other.write_turn(&operator(), &s, "b").await.unwrap();
+    assert_eq!(written.ordinal, 2);
+    assert_eq!(written.durability, Durability::Ephemeral);
     let closed = other.finalize(&operator(), &s, open, "c").await.unwrap();
     assert_eq!(closed.turn_id, open);
     assert_eq!(process.turns(&anonymous(), &s).await.unwrap().len(), 2);
@@ -79,7 +79,7 @@ async fn a_link_by_the_operator_is_a_login() {
 }
 
 #[tokio::test]
-async fn without_the_hot_store_the_operator_has_the_ledger() {
+async fn without_the_hot_store_the_operator_reaches_only_the_ledger() {
     let world = world();
     let process = world.process();
     let s = sid("s");
@@ -93,7 +93,7 @@ async fn without_the_hot_store_the_operator_has_the_ledger() {
         .await
         .unwrap();
     process.hot_switch.down.store(true, Ordering::Relaxed);
-    // Writes that create a session proceed; for others it is unknown whether the session exists.
+    // Writes that create a session succeed. Other requests fail, because the session may be in the hot store.
     process
         .complete_turn(&operator(), &sid("new"), "a")
         .await
@@ -119,7 +119,7 @@ async fn without_the_hot_store_the_operator_has_the_ledger() {
         ErrorCode::HotUnavailable
     );
     process.hot_switch.down.store(false, Ordering::Relaxed);
-    until("the redaction", async || {
+    until("the redaction succeeds", async || {
         process.redact(&operator(), &s, turn).await.is_ok()
     })
     .await;

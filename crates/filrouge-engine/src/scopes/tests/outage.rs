@@ -1,3 +1,5 @@
+//! Outages of the ledger and of the hot store, and what copies may show meanwhile.
+
 use std::sync::atomic::Ordering;
 
 use filrouge_types::ErrorCode;
@@ -75,7 +77,7 @@ async fn an_older_copy_does_not_bridge_an_outage() {
     assert_eq!(process.scopes.counts().steps_dropped, 1);
 }
 
-/// A caller who has seen an anonymous session must not see it once it has an owner, whichever process linked it.
+/// Once an anonymous session has an owner, callers who saw it before must not see it, whichever process linked it.
 #[tokio::test]
 async fn a_link_by_another_process_ends_the_access_of_anonymous_callers() {
     let world = TierWorld::new(DurablePolicy::All);
@@ -91,7 +93,7 @@ async fn a_link_by_another_process_ends_the_access_of_anonymous_callers() {
         .link(&Caller::from(&ada), s.clone(), identity)
         .await
         .unwrap();
-    other.complete_turn(&ada, &s, "mine").await.unwrap();
+    other.complete_turn(&ada, &s, "of ada").await.unwrap();
     other.page(&ada, &s, 5).await.unwrap();
     other.scopes.settle().await;
     assert_eq!(other.page(&ada, &s, 5).await.unwrap().0.len(), 2);
@@ -133,7 +135,7 @@ async fn a_slow_hot_store_delays_answers_only_by_its_own_timeout() {
             assert_eq!(code(started), ErrorCode::HotUnavailable);
         }
         process.hot_switch.slow.store(false, Ordering::Relaxed);
-        until("the removal", async || {
+        until("the removal is done", async || {
             process.scopes.counts().removals_waiting == 0
         })
         .await;
@@ -179,7 +181,7 @@ async fn an_older_copy_is_not_shown_after_a_newer_history() {
             .await
             .unwrap();
         process.turns(shown_to, &s).await.unwrap();
-        // A stranger learns nothing, and changes nothing.
+        // The refused request of another user does not change what this process has shown.
         assert_eq!(
             code(process.turns(&user("bob"), &s).await),
             ErrorCode::SessionNotFound

@@ -1,3 +1,5 @@
+//! Logins that race with each other and with anonymous writes.
+
 use std::sync::atomic::Ordering;
 
 use filrouge_store::hot::HotStore;
@@ -8,6 +10,7 @@ use crate::StartTurn;
 use crate::caller::Caller;
 use crate::scopes::DurablePolicy;
 
+/// Logs in with a turn or with a link.
 async fn log_in(
     process: &TierProcess,
     session: &str,
@@ -29,7 +32,7 @@ async fn log_in(
     done.map_err(|failure| failure.code)
 }
 
-/// Two processes, two identities, one session: one of them gets all of it.
+/// Two processes log in two identities to one session: one identity gets the complete session.
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn one_of_two_concurrent_logins_wins() {
     let world = TierWorld::new(DurablePolicy::Authenticated);
@@ -82,18 +85,18 @@ async fn one_of_two_concurrent_logins_wins() {
     assert_eq!(counts.iter().map(|c| c.backfilled_turns).sum::<u64>(), 400);
 }
 
-/// First writes of an anonymous and a known caller under one id: an acknowledged write is visible to its owner.
+/// An anonymous and an identified caller write first to one id: every acknowledged write is visible to its owner.
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn an_anonymous_and_a_known_caller_create_a_session_at_once() {
+async fn an_anonymous_and_an_identified_caller_create_a_session_concurrently() {
     let world = TierWorld::new(DurablePolicy::Authenticated);
     let (one, two) = (world.process(), world.process());
     let ada = user("ada");
     for round in 0..200 {
         let s = sid(&format!("s{round}"));
-        let (anonymous, known) = (anonymous(), ada.clone());
+        let (anonymous, identified) = (anonymous(), ada.clone());
         let (a, b) = tokio::join!(
             one.complete_turn(&anonymous, &s, "a"),
-            two.complete_turn(&known, &s, "b")
+            two.complete_turn(&identified, &s, "b")
         );
         b.unwrap();
         let expected = match a {
@@ -113,7 +116,7 @@ async fn an_anonymous_and_a_known_caller_create_a_session_at_once() {
 
 /// Anonymous writes during a login: every acknowledged write is in the ledger.
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn nothing_that_was_acknowledged_is_lost_by_a_login() {
+async fn no_acknowledged_write_is_lost_by_a_login() {
     let world = TierWorld::new(DurablePolicy::Authenticated);
     let (one, two) = (world.process(), world.process());
     let ada = user("ada");
@@ -146,10 +149,10 @@ async fn nothing_that_was_acknowledged_is_lost_by_a_login() {
     }
 }
 
-/// The name enters the ledger while an anonymous caller writes under it: no write is acknowledged and then lost, and writes
-/// that were acknowledged before go to the owner.
+/// The ledger gets a session of the same name while an anonymous caller writes to it. No write is acknowledged and then
+/// lost, and earlier acknowledged writes go to the owner.
 #[tokio::test]
-async fn a_name_may_enter_the_ledger_during_an_anonymous_write() {
+async fn a_session_may_be_created_in_the_ledger_during_an_anonymous_write() {
     for existed in [false, true] {
         let world = TierWorld::new(DurablePolicy::Authenticated);
         let (first, process) = (world.process(), world.process());
@@ -161,7 +164,7 @@ async fn a_name_may_enter_the_ledger_during_an_anonymous_write() {
         let switch = &process.hot_switch;
         *switch.held_from.lock().unwrap() = Some(0);
         let meanwhile = async {
-            until("the write", async || {
+            until("the write reaches the hot store", async || {
                 switch.calls.load(Ordering::Relaxed) > 0
             })
             .await;
@@ -180,8 +183,8 @@ async fn a_name_may_enter_the_ledger_during_an_anonymous_write() {
         let anyone = anonymous();
         let (written, ()) = tokio::join!(process.complete_turn(&anyone, &s, "c"), meanwhile);
         assert_eq!(code(written), ErrorCode::SessionConflict);
-        let held = world.hot.load(&world.key(&s)).await.unwrap();
-        assert_eq!(held.is_some(), existed);
+        let hot_session = world.hot.load(&world.key(&s)).await.unwrap();
+        assert_eq!(hot_session.is_some(), existed);
         first.complete_turn(&ada, &s, "d").await.unwrap();
         let turns = first.turns(&ada, &s).await.unwrap();
         let is_moved = turns.iter().any(|turn| turn.request_id.as_str() == "a");

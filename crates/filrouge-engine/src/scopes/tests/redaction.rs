@@ -1,15 +1,15 @@
-use filrouge_store::command::RedactionTarget;
+//! Redactions and erasures reach both tiers, and restored older data of the hot store does not undo them.
+
 use std::sync::atomic::Ordering;
 
+use filrouge_store::command::RedactionTarget;
 use filrouge_store::hot::HotStore;
 use filrouge_store::record::Seqs;
 use filrouge_types::ErrorCode;
 
-use crate::scopes::HotReceipt;
-
 use super::world::{TierWorld, anonymous, code, operator, sid, until, user};
 use crate::caller::Caller;
-use crate::scopes::DurablePolicy;
+use crate::scopes::{DurablePolicy, HotReceipt};
 
 fn contains(bytes: &[u8], word: &str) -> bool {
     bytes
@@ -34,7 +34,7 @@ async fn redaction_removes_hot_copies_at_once() {
         process.page(&ada, &s, 5).await.unwrap(),
         world.page(&ada, &s, 5).await.unwrap()
     );
-    // A redaction by items removes the copy as well, and keeps the rest of the turn.
+    // A redaction of items removes the copy, too, and keeps the rest of the turn.
     let other = process.complete_turn(&ada, &s, "more").await.unwrap();
     process.page(&ada, &s, 5).await.unwrap();
     process.scopes.settle().await;
@@ -47,7 +47,7 @@ async fn redaction_removes_hot_copies_at_once() {
             &Caller::from(&ada),
             s.clone(),
             RedactionTarget::Items(seqs),
-            "asked to",
+            "on request",
         )
         .await
         .unwrap();
@@ -88,7 +88,7 @@ async fn erasure_names_the_hot_store_in_its_receipt() {
         ErrorCode::SessionErased
     );
     process.hot_switch.down.store(false, Ordering::Relaxed);
-    until("the removal", async || {
+    until("the removal is done", async || {
         process.scopes.counts().removals_waiting == 0
     })
     .await;
@@ -104,7 +104,7 @@ async fn erasure_names_the_hot_store_in_its_receipt() {
 
 /// Older data of the hot store is restored after a redaction: by a dump, a replica, a failover.
 #[tokio::test]
-async fn an_older_copy_restores_no_redacted_turn() {
+async fn an_older_copy_does_not_restore_a_redacted_turn() {
     let world = TierWorld::new(DurablePolicy::All);
     let process = world.process();
     let (s, ada) = (sid("s"), user("ada"));
@@ -114,13 +114,13 @@ async fn an_older_copy_restores_no_redacted_turn() {
     process.scopes.settle().await;
     let old = world.hot.recent(&key, 1000).await.unwrap().unwrap();
     process.redact(&ada, &s, turn.turn_id).await.unwrap();
-    let put_back = || {
+    let restore = || {
         let mut dump = world.dump.lock().unwrap();
         dump.copies.insert(key, old.clone());
     };
     let before = [process.scopes.counts().recent_stale, 0];
     for process in [&process, &world.process()] {
-        put_back();
+        restore();
         for limit in [1, 2, 5] {
             let page = process.page(&ada, &s, limit).await.unwrap();
             assert_eq!(page, world.page(&ada, &s, limit).await.unwrap());
@@ -132,7 +132,7 @@ async fn an_older_copy_restores_no_redacted_turn() {
         "the older copy was read"
     );
     // The turn is not shown even while the ledger, which holds the redaction, does not answer.
-    put_back();
+    restore();
     process.ledger_switch.down.store(true, Ordering::Relaxed);
     assert_eq!(
         code(process.page(&ada, &s, 5).await),
@@ -141,7 +141,7 @@ async fn an_older_copy_restores_no_redacted_turn() {
 }
 
 #[tokio::test]
-async fn an_older_ephemeral_session_restores_no_redacted_turn() {
+async fn an_older_ephemeral_session_does_not_restore_a_redacted_turn() {
     let world = TierWorld::new(DurablePolicy::Authenticated);
     let s = sid("s");
     let key = world.key(&s);
@@ -157,32 +157,35 @@ async fn an_older_ephemeral_session_restores_no_redacted_turn() {
         .unwrap();
     let new = world.hot.load(&key).await.unwrap().unwrap();
     assert!(new.edition.version > old.edition.version);
-    let put_back = |loaded: &filrouge_store::hot::HotSession| {
+    let restore = |loaded: &filrouge_store::hot::HotSession| {
         let mut dump = world.dump.lock().unwrap();
         dump.sessions.insert(key, loaded.clone());
     };
     // A version as new as the redaction is used; an older one is removed by the process that finds it.
     for process in [&process, &world.process()] {
-        put_back(&new);
+        restore(&new);
         let turns = process.turns(&anonymous(), &s).await.unwrap();
         assert!(turns[0].deleted_at.is_some() && turns[0].question_neutral.is_none());
-        put_back(&old);
+        restore(&old);
         assert_eq!(
             code(process.turns(&anonymous(), &s).await),
             ErrorCode::SessionNotFound
         );
         assert!(world.dump.lock().unwrap().sessions.is_empty());
     }
-    // The contents return neither after another incarnation of the session, nor by a login.
+    // Neither another incarnation of the session nor a login restores the contents.
     let other = world.process();
     let again = other
         .complete_turn(&anonymous(), &s, "secret")
         .await
         .unwrap();
     other.redact(&anonymous(), &s, again.turn_id).await.unwrap();
-    put_back(&old);
+    restore(&old);
     let login = world.process();
-    login.complete_turn(&user("ada"), &s, "mine").await.unwrap();
+    login
+        .complete_turn(&user("ada"), &s, "of ada")
+        .await
+        .unwrap();
     assert_eq!(login.turns(&user("ada"), &s).await.unwrap().len(), 1);
 }
 
@@ -216,9 +219,9 @@ async fn an_erased_ephemeral_session_is_not_restored() {
     );
 }
 
-/// Without the note, a redaction is not acknowledged.
+/// Without its note in the ledger, a redaction is not acknowledged.
 #[tokio::test]
-async fn a_redaction_that_cannot_be_noted_fails() {
+async fn a_redaction_whose_note_cannot_be_written_fails() {
     let world = TierWorld::new(DurablePolicy::Authenticated);
     let process = world.process();
     let s = sid("s");
@@ -237,9 +240,9 @@ async fn a_redaction_that_cannot_be_noted_fails() {
     assert!(!contains(&world.hot_bytes(&s).await, "is secret"));
 }
 
-/// Turns from before a login stay in a hot store that was down: the operator's writes find them.
+/// During a login, turns remain in a hot store that is down. Redactions and erasures by the operator find them.
 #[tokio::test]
-async fn the_operator_redacts_and_erases_remaining_turns_as_well() {
+async fn the_operator_redacts_and_erases_remaining_turns() {
     let world = TierWorld::new(DurablePolicy::Authenticated);
     let process = world.process();
     let ada = user("ada");
@@ -270,17 +273,17 @@ async fn the_operator_redacts_and_erases_remaining_turns_as_well() {
         assert!(!contains(&world.hot_bytes(&s).await, "is secret"), "{name}");
     }
     // This also holds without a read before the erasure.
-    let plain = TierWorld::new(DurablePolicy::All);
+    let all_durable = TierWorld::new(DurablePolicy::All);
     let s = sid("s");
     let mut before = TierWorld::new(DurablePolicy::Authenticated);
-    before.ledger = plain.ledger.clone();
-    before.hot = plain.hot.clone();
+    before.ledger = all_durable.ledger.clone();
+    before.hot = all_durable.hot.clone();
     before
         .process()
         .complete_turn(&anonymous(), &s, "secret")
         .await
         .unwrap();
-    let process = plain.process();
+    let process = all_durable.process();
     process.complete_turn(&ada, &s, "other").await.unwrap();
     process
         .engine
@@ -288,5 +291,5 @@ async fn the_operator_redacts_and_erases_remaining_turns_as_well() {
         .erase(&Caller::from(&ada), s.clone())
         .await
         .unwrap();
-    assert!(!contains(&plain.hot_bytes(&s).await, "is secret"));
+    assert!(!contains(&all_durable.hot_bytes(&s).await, "is secret"));
 }

@@ -1,3 +1,5 @@
+//! The tier to which the requests of a session go.
+
 use filrouge_store::ledger::Durability;
 use filrouge_store::verify::Verdict;
 use filrouge_types::ErrorCode;
@@ -38,11 +40,11 @@ async fn anonymous_sessions_are_only_in_the_hot_store() {
     assert!(process.scopes.in_hot(&anonymous(), &s).await.unwrap());
     let written = process.write_turn(&anonymous(), &s, "b").await.unwrap();
     assert_eq!(written.durability, Durability::Ephemeral);
-    // Another process finds the session as well, also for the operator.
+    // Another process finds the session, too, also for the operator.
     let other = world.process();
     assert_eq!(other.turns(&anonymous(), &s).await.unwrap().len(), 2);
     assert_eq!(other.turns(&operator(), &s).await.unwrap().len(), 2);
-    // A known caller reads it like an anonymous session, without a login.
+    // A caller with an identity reads it as an anonymous session, without a login.
     assert_eq!(other.turns(&user("ada"), &s).await.unwrap().len(), 2);
     assert!(other.scopes.in_hot(&user("ada"), &s).await.unwrap());
     assert_eq!(
@@ -88,7 +90,7 @@ async fn turns_of_an_expired_session_are_reported_as_expired() {
         code(process.turns(&anonymous(), &s).await),
         ErrorCode::SessionNotFound
     );
-    // For an identity it never existed, because a login would have moved it into the ledger.
+    // For an identity the session never existed, because a login would have moved it into the ledger.
     let shown = process.ledger().turn(&user("ada"), &s, turn).await;
     assert_eq!(code(shown), ErrorCode::SessionNotFound);
     // A turn that a session never had is not found.
@@ -167,14 +169,12 @@ async fn operations_without_the_chain_work_on_an_ephemeral_session() {
         title: Some("t".into()),
         ..CreateSession::default()
     };
-    let made = engine
+    let created = engine
         .sessions
         .create(&Caller::from(&anonymous()), create)
         .await
         .unwrap();
-    let created = !made.replayed;
-
-    assert!(created);
+    assert!(!created.replayed);
     let turn = process.complete_turn(&anonymous(), &s, "a").await.unwrap();
     let again = StartTurn {
         question_neutral: text("what"),
@@ -216,7 +216,7 @@ async fn operations_without_the_chain_work_on_an_ephemeral_session() {
         .unwrap();
     assert_eq!(items.len(), 4);
     let commits = process.ledger().position().commit_no;
-    assert_eq!(commits, 0, "no commit of the ledger");
+    assert_eq!(commits, 0, "the ledger has no commit");
 }
 
 #[tokio::test]
@@ -236,6 +236,6 @@ async fn a_follower_sees_an_ephemeral_session_grow() {
     let (waited, closed) = tokio::join!(waiting, closing);
     assert_eq!(waited.unwrap(), closed);
     let other = sid("other");
-    let gone = engine.following.turn(&caller, &other, open, wait);
-    assert_eq!(code(gone.await), ErrorCode::TurnExpired);
+    let expired = engine.following.turn(&caller, &other, open, wait);
+    assert_eq!(code(expired.await), ErrorCode::TurnExpired);
 }

@@ -1,4 +1,4 @@
-//! A ledger and a hot store that fail on command, and a hot store whose data is rolled back.
+//! A ledger and a hot store that fail on demand, and a hot store whose data is rolled back.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
@@ -18,7 +18,7 @@ use filrouge_store::ledger::{
 use filrouge_store::memory::MemoryLedger;
 use filrouge_types::{ErrorCode, Failure};
 
-/// The nonces of commits on older data, distinct from those that the store itself assigns.
+/// The nonces of commits on restored data; they differ from those that the store itself assigns.
 static NONCES: AtomicU64 = AtomicU64::new(1 << 63);
 
 /// Decides which calls of one process fail.
@@ -29,7 +29,7 @@ pub(super) struct FailureSwitch {
     /// No call is answered until the store's own timeout.
     pub(super) slow: AtomicBool,
     /// Calls left until the process dies, negative once it is dead; `None` if it does not die.
-    left: Mutex<Option<i64>>,
+    calls_left: Mutex<Option<i64>>,
     /// Whether the last of these calls takes effect.
     last_takes_effect: AtomicBool,
     /// The number of failing calls in a thousand, half of which fail after they took effect.
@@ -41,11 +41,11 @@ pub(super) struct FailureSwitch {
     pub(super) calls: AtomicI64,
 }
 
-/// Outcome of a call.
+/// The outcome of a call.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Call {
+enum CallOutcome {
     Done,
-    /// It takes effect, but its answer is lost.
+    /// The call takes effect, but its answer is lost.
     Lost,
     Failed,
 }
@@ -53,7 +53,7 @@ enum Call {
 impl FailureSwitch {
     pub(super) fn dies_after(calls: i64, last_takes_effect: bool) -> Self {
         Self {
-            left: Mutex::new(Some(calls)),
+            calls_left: Mutex::new(Some(calls)),
             last_takes_effect: AtomicBool::new(last_takes_effect),
             ..Self::default()
         }
@@ -68,10 +68,10 @@ impl FailureSwitch {
     }
 
     pub(super) fn is_dead(&self) -> bool {
-        self.left.lock().unwrap().is_some_and(|left| left < 0)
+        self.calls_left.lock().unwrap().is_some_and(|left| left < 0)
     }
 
-    async fn next_call(&self) -> Call {
+    async fn next_call(&self) -> CallOutcome {
         let calls = self.calls.fetch_add(1, Ordering::Relaxed);
         while self
             .held_from
@@ -83,17 +83,17 @@ impl FailureSwitch {
         }
         if self.slow.load(Ordering::Relaxed) {
             tokio::time::sleep(Duration::from_millis(20)).await;
-            return Call::Failed;
+            return CallOutcome::Failed;
         }
         if self.down.load(Ordering::Relaxed) {
-            return Call::Failed;
+            return CallOutcome::Failed;
         }
-        if let Some(left) = self.left.lock().unwrap().as_mut() {
+        if let Some(left) = self.calls_left.lock().unwrap().as_mut() {
             *left -= 1;
             return match *left {
-                0.. => Call::Done,
-                -1 if self.last_takes_effect.load(Ordering::Relaxed) => Call::Lost,
-                _ => Call::Failed,
+                0.. => CallOutcome::Done,
+                -1 if self.last_takes_effect.load(Ordering::Relaxed) => CallOutcome::Lost,
+                _ => CallOutcome::Failed,
             };
         }
         let n = self
@@ -102,28 +102,28 @@ impl FailureSwitch {
         let n = (n ^ (n >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
         let n = (n ^ (n >> 27)) >> 8;
         match n % 1000 < self.per_mille.load(Ordering::Relaxed) {
-            true if n.is_multiple_of(2) => Call::Lost,
-            true => Call::Failed,
-            false => Call::Done,
+            true if n.is_multiple_of(2) => CallOutcome::Lost,
+            true => CallOutcome::Failed,
+            false => CallOutcome::Done,
         }
     }
 
-    /// Passes on the answer of a call unless the call fails.
-    async fn judge<T>(
+    /// Executes a call and returns its answer, unless the call fails.
+    async fn run<T>(
         &self,
         code: ErrorCode,
         call: impl Future<Output = Result<T, Failure>>,
     ) -> Result<T, Failure> {
         let failed = || Failure::new(code, "the store does not answer");
         match self.next_call().await {
-            Call::Done => call.await,
-            Call::Lost => call.await.and_then(|_| Err(failed())),
-            Call::Failed => Err(failed()),
+            CallOutcome::Done => call.await,
+            CallOutcome::Lost => call.await.and_then(|_| Err(failed())),
+            CallOutcome::Failed => Err(failed()),
         }
     }
 }
 
-/// One process's link to the ledger.
+/// One process's connection to the ledger.
 pub(super) struct FailingLedger {
     pub(super) inner: Arc<MemoryLedger>,
     pub(super) switch: Arc<FailureSwitch>,
@@ -137,18 +137,20 @@ impl LedgerLayer for FailingLedger {
 
     async fn write(&self, command: Command) -> Result<CommittedWrite, Failure> {
         let write = self.inner.write(command);
-        let written = self.switch.judge(ErrorCode::StoreUnavailable, write).await;
+        let written = self.switch.run(ErrorCode::StoreUnavailable, write).await;
         written.map(|stored| CommittedWrite {
             durability: Durability::Flushed,
             ..stored
         })
     }
 
-    async fn inspect(&self, about: QuerySubject<'_>, query: SnapshotQuery) -> Result<(), Failure> {
-        let inspect = self.inner.inspect(about, query);
-        self.switch
-            .judge(ErrorCode::StoreUnavailable, inspect)
-            .await
+    async fn inspect(
+        &self,
+        subject: QuerySubject<'_>,
+        query: SnapshotQuery,
+    ) -> Result<(), Failure> {
+        let inspect = self.inner.inspect(subject, query);
+        self.switch.run(ErrorCode::StoreUnavailable, inspect).await
     }
 
     fn backend(&self) -> Backend {
@@ -168,17 +170,17 @@ pub(super) struct Dump {
     pub(super) copies: HashMap<HotKey, Recent>,
 }
 
-/// One process's link to the hot store.
+/// One process's connection to the hot store.
 pub(super) struct FailingHot {
     pub(super) inner: Arc<MemoryHot>,
     pub(super) switch: Arc<FailureSwitch>,
-    /// Shared by all processes.
+    /// All processes share this data.
     pub(super) dump: Arc<Mutex<Dump>>,
 }
 
 impl FailingHot {
-    async fn judge<T>(&self, call: impl Future<Output = Result<T, Failure>>) -> Result<T, Failure> {
-        self.switch.judge(ErrorCode::HotUnavailable, call).await
+    async fn run<T>(&self, call: impl Future<Output = Result<T, Failure>>) -> Result<T, Failure> {
+        self.switch.run(ErrorCode::HotUnavailable, call).await
     }
 
     fn dumped(&self, key: &HotKey) -> Option<HotSession> {
@@ -211,7 +213,7 @@ impl HotStore for FailingHot {
     }
 
     async fn edition(&self, key: &HotKey) -> Result<Option<Edition>, Failure> {
-        self.judge(async {
+        self.run(async {
             match self.dumped(key) {
                 Some(loaded) => Ok(Some(loaded.edition)),
                 None => self.inner.edition(key).await,
@@ -221,7 +223,7 @@ impl HotStore for FailingHot {
     }
 
     async fn load(&self, key: &HotKey) -> Result<Option<HotSession>, Failure> {
-        self.judge(async {
+        self.run(async {
             match self.dumped(key) {
                 Some(loaded) => Ok(Some(loaded)),
                 None => self.inner.load(key).await,
@@ -237,7 +239,7 @@ impl HotStore for FailingHot {
         incarnation: u64,
         change: Change,
     ) -> Result<Option<Edition>, Failure> {
-        self.judge(async {
+        self.run(async {
             match self.dumped(key) {
                 Some(loaded) if Some(loaded.edition) == expected => {
                     Ok(Some(self.commit_dumped(key, loaded, change)))
@@ -250,7 +252,7 @@ impl HotStore for FailingHot {
     }
 
     async fn forget(&self, key: &HotKey, expected: Option<Edition>) -> Result<bool, Failure> {
-        self.judge(async {
+        self.run(async {
             let Some(loaded) = self.dumped(key) else {
                 return self.inner.forget(key, expected).await;
             };
@@ -264,25 +266,25 @@ impl HotStore for FailingHot {
     }
 
     async fn recent(&self, key: &HotKey, limit: usize) -> Result<Option<Recent>, Failure> {
-        self.judge(async {
+        self.run(async {
             let dumped = self.dump.lock().unwrap().copies.get(key).cloned();
             let Some(mut copy) = dumped else {
                 return self.inner.recent(key, limit).await;
             };
-            let over = copy.turns.len().saturating_sub(limit);
-            copy.all &= over == 0;
-            copy.turns.drain(..over);
+            let excess = copy.turns.len().saturating_sub(limit);
+            copy.all &= excess == 0;
+            copy.turns.drain(..excess);
             Ok(Some(copy))
         })
         .await
     }
 
     async fn advance(&self, steps: Vec<(HotKey, RecentUpdate)>) -> Result<(), Failure> {
-        self.judge(self.inner.advance(steps)).await
+        self.run(self.inner.advance(steps)).await
     }
 
     async fn fill(&self, key: &HotKey, fill: RecentFill) -> Result<(), Failure> {
-        self.judge(async {
+        self.run(async {
             self.dump.lock().unwrap().copies.remove(key);
             self.inner.fill(key, fill).await
         })
@@ -290,7 +292,7 @@ impl HotStore for FailingHot {
     }
 
     async fn forget_recent(&self, key: &HotKey, seq: u64) -> Result<(), Failure> {
-        self.judge(async {
+        self.run(async {
             self.dump.lock().unwrap().copies.remove(key);
             self.inner.forget_recent(key, seq).await
         })

@@ -1,10 +1,8 @@
-//! One ledger and one hot store, any number of processes, and shortcuts for requests.
+//! One ledger and one hot store, any number of processes, and shorthands for requests.
 
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use crate::Written;
-use crate::scopes::RecentTurns;
 use filrouge_store::hot::{HotBounds, HotKey, HotStore, MemoryHot};
 use filrouge_store::memory::MemoryLedger;
 use filrouge_store::read::{TurnOrder, TurnQuery};
@@ -17,7 +15,8 @@ use filrouge_types::{
 use super::super::{DurablePolicy, TierOptions, TieredLedger};
 use super::stores::{Dump, FailingHot, FailingLedger, FailureSwitch};
 use crate::caller::Caller;
-use crate::{Engine, FinalizeTurn, RedactTurn, Settings, StartTurn};
+use crate::scopes::RecentTurns;
+use crate::{Engine, FinalizeTurn, RedactTurn, Settings, StartTurn, Written};
 
 /// State shared by all processes.
 pub(super) struct TierWorld {
@@ -166,7 +165,7 @@ impl TierWorld {
         Ok((turns.collect(), next))
     }
 
-    /// All bytes that the hot store holds of a session.
+    /// All bytes of a session in the hot store.
     pub(super) async fn hot_bytes(&self, session: &SessionId) -> Vec<u8> {
         let key = self.key(session);
         let mut bytes = Vec::new();
@@ -254,7 +253,7 @@ impl TierProcess {
         turn: TurnId,
     ) -> Result<Turn, Failure> {
         let reason = RedactTurn {
-            reason: "asked to".into(),
+            reason: "on request".into(),
         };
         self.engine
             .erasure
@@ -301,13 +300,13 @@ pub(super) fn code<T: std::fmt::Debug>(answer: Result<T, Failure>) -> ErrorCode 
     answer.unwrap_err().code
 }
 
-/// Waits until `is_true` returns true.
-pub(super) async fn until(what: &str, mut is_true: impl AsyncFnMut() -> bool) {
+/// Waits until `condition` returns true; `what` says what is waited for.
+pub(super) async fn until(what: &str, mut condition: impl AsyncFnMut() -> bool) {
     for _ in 0..6000 {
-        if is_true().await {
+        if condition().await {
             return;
         }
         tokio::time::sleep(Duration::from_millis(5)).await;
     }
-    panic!("{what} did not happen");
+    panic!("timed out waiting until {what}");
 }

@@ -70,11 +70,12 @@ const TEXTS: &[&str] = &[
     "Le jeton d'accès doit être placé dans l'en-tête « Authorization: Bearer … » ; le mot de passe reste secret.",
 ];
 
-fn unchanged(text: &str, what: &str) {
+fn assert_unchanged(text: &str, what: &str) {
     let (out, count) = masked(text);
     assert!(count == 0, "{what}: {}", difference(text, &out));
 }
 
+/// The text around its first difference from `out`.
 fn difference(text: &str, out: &str) -> String {
     let at = text
         .bytes()
@@ -90,7 +91,7 @@ fn difference(text: &str, out: &str) -> String {
 #[test]
 fn text_without_credentials_is_unchanged() {
     for text in TEXTS {
-        unchanged(text, "text");
+        assert_unchanged(text, "text");
         assert_eq!(
             masked_json(&serde_json::to_string(text).unwrap()).1,
             0,
@@ -100,11 +101,11 @@ fn text_without_credentials_is_unchanged() {
     }
 }
 
-fn files(under: &Path, found: &mut Vec<PathBuf>) {
-    for entry in fs::read_dir(under).unwrap() {
+fn collect_files(folder: &Path, found: &mut Vec<PathBuf>) {
+    for entry in fs::read_dir(folder).unwrap() {
         let path = entry.unwrap().path();
         if path.is_dir() {
-            files(&path, found);
+            collect_files(&path, found);
         } else {
             found.push(path);
         }
@@ -120,15 +121,15 @@ fn genuine_histories_and_sources_are_unchanged() {
         root.join("docs/verify_bundle.py"),
         root.join("docs/format.md"),
     ];
-    files(&root.join("tests/fixtures/opencode-json"), &mut paths);
-    files(
+    collect_files(&root.join("tests/fixtures/opencode-json"), &mut paths);
+    collect_files(
         &root.join("tests/fixtures/opencode-json-legacy"),
         &mut paths,
     );
-    files(&root.join("crates/filrouge-engine/src/restore"), &mut paths);
-    files(&root.join("crates/filrouge-engine/src/bundle"), &mut paths);
-    // The example key of AWS's documentation has the form of a key and is printed in a history: it is masked as one. So is the
-    // token next to it.
+    collect_files(&root.join("crates/filrouge-engine/src/restore"), &mut paths);
+    collect_files(&root.join("crates/filrouge-engine/src/bundle"), &mut paths);
+    // A history contains the example key of AWS's documentation, which has the form of a key, so it is masked. So is
+    // the token next to it.
     let example = ["AKIA", "IOSFODNN7EXAMPLE"].concat();
     let token = ["sk-test-", "0000000000000000000000000000", "EXAMPLE"].concat();
     let (mut bytes, mut examples) = (0, 0);
@@ -139,7 +140,7 @@ fn genuine_histories_and_sources_are_unchanged() {
         let text = text
             .replace(&example, "an example")
             .replace(&token, "a token");
-        unchanged(&text, &path.display().to_string());
+        assert_unchanged(&text, &path.display().to_string());
         bytes += text.len();
     }
     assert!((2..20).contains(&examples));
@@ -154,7 +155,7 @@ fn genuine_histories_and_sources_are_unchanged() {
 fn images_in_base64_are_unchanged() {
     for seed in 0..40 {
         let data = format!("data:image/png;base64,{}==", body("base64", 60_000, seed));
-        unchanged(&data, "image");
-        unchanged(&format!(r#"{{"url":"{data}"}}"#), "image in JSON");
+        assert_unchanged(&data, "image");
+        assert_unchanged(&format!(r#"{{"url":"{data}"}}"#), "image in JSON");
     }
 }

@@ -1,4 +1,4 @@
-//! Random texts.
+//! Random texts, and random sequences of pieces of credentials.
 
 use proptest::prelude::*;
 
@@ -27,7 +27,7 @@ fn megabytes_of_random_text_contain_no_credential() {
 }
 
 fn fragment() -> impl Strategy<Value = String> {
-    let sample = (0..SAMPLES.len()).prop_map(|n| SAMPLES[n].make());
+    let sample = (0..SAMPLES.len()).prop_map(|n| SAMPLES[n].build());
     prop_oneof![
         4 => sample.clone().prop_map(|s| s.text),
         3 => sample.clone().prop_map(|s| s.secret),

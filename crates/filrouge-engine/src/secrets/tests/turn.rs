@@ -1,4 +1,4 @@
-//! Values of `runtime_context`.
+//! Values of `runtime_context` are masked in the texts of their turn.
 
 use std::sync::Arc;
 
@@ -7,10 +7,11 @@ use filrouge_types::{JsonText, RawJson};
 use super::super::TurnSecrets;
 use super::*;
 
-fn secrets(context: serde_json::Value, kept: serde_json::Value) -> Option<Arc<TurnSecrets>> {
+/// The secrets of a turn with this `runtime_context`, of which `allowed` is recorded.
+fn secrets(context: serde_json::Value, allowed: serde_json::Value) -> Option<Arc<TurnSecrets>> {
     let raw = |value| RawJson::write(&value).unwrap();
     let question = JsonText::from_plain("what is the weather like");
-    TurnSecrets::of(&raw(context), &raw(kept), &[&question])
+    TurnSecrets::of(&raw(context), &raw(allowed), &[&question])
 }
 
 const MASK: &str = "[masked:runtime_context]";
@@ -61,7 +62,7 @@ fn values_are_masked_in_every_spelling() {
 }
 
 #[test]
-fn no_mask_cuts_an_escape() {
+fn a_mask_never_splits_an_escape() {
     let context = serde_json::json!({ "a": "nfoobarbaz", "b": "0041foobar" });
     let secrets = secrets(context, serde_json::json!({})).unwrap();
     for raw in [
@@ -78,19 +79,19 @@ fn no_mask_cuts_an_escape() {
 }
 
 #[test]
-fn allowed_values_and_the_question_are_no_secrets() {
-    let none = |context, kept| secrets(context, kept).is_none();
+fn allowed_values_and_the_question_are_not_secrets() {
+    let has_none = |context, allowed| secrets(context, allowed).is_none();
     let empty = || serde_json::json!({});
-    assert!(none(
+    assert!(has_none(
         serde_json::json!({ "a": 1, "b": ["short"], "longer_name": {} }),
         empty()
     ));
-    assert!(none(
+    assert!(has_none(
         serde_json::json!({ "query": "what is the weather like" }),
         empty()
     ));
     let both = serde_json::json!({ "timezone": "Europe/Paris", "zone": "Europe/Paris" });
-    assert!(none(
+    assert!(has_none(
         both,
         serde_json::json!({ "timezone": "Europe/Paris" })
     ));

@@ -1,15 +1,12 @@
 //! Calls that continue while the ledger does not answer.
 
-use filrouge_store::Ledger;
+use filrouge_store::{Durability, Ledger};
 use filrouge_types::{ErrorCode, SessionStatus, UNASSIGNED};
 
-use filrouge_store::Durability;
-
 use super::super::SpoolOptions;
-use super::world::{LinkState, SpoolWorld, expected_texts, operator, sid, user};
+use super::world::{ConnectionState, SpoolWorld, expected_texts, operator, sid, user};
 use crate::caller::Caller;
 use crate::spool::{Letters, LineState};
-
 use crate::{CloseSession, PatchSession, RedactTurn, StartTurn};
 
 /// The checkpoints of a session as (seq, label), oldest first.
@@ -31,12 +28,16 @@ async fn checkpoints(process: &super::world::SpoolProcess, s: &str) -> Vec<(u64,
 
 #[tokio::test]
 async fn a_call_continues_while_the_ledger_does_not_answer() {
-    for state in [LinkState::Down, LinkState::Hangs, LinkState::Lost] {
+    for state in [
+        ConnectionState::Down,
+        ConnectionState::Hangs,
+        ConnectionState::Lost,
+    ] {
         let (world, s) = (SpoolWorld::new(), sid("s"));
         let process = world.process();
         let first = process.webhook(&s, 0).await.unwrap();
         assert_eq!(first.source, "memory");
-        process.link.set(state);
+        process.connection.set(state);
         let second = process.webhook(&s, 1).await.unwrap();
         assert_eq!(
             (second.source, second.fence),
@@ -60,8 +61,8 @@ async fn a_call_continues_while_the_ledger_does_not_answer() {
             "{view:?}"
         );
 
-        process.link.set(LinkState::Up);
-        process.drained().await;
+        process.connection.set(ConnectionState::Up);
+        process.wait_until_drained().await;
         assert_eq!(world.texts(&s).await, expected_texts(0..3), "{state:?}");
         let labels = [(2, "S0"), (5, "S1"), (8, "S2")];
         let labels = labels.map(|(seq, label)| (seq, label.to_owned()));
@@ -93,7 +94,7 @@ async fn a_queued_write_is_answered_as_spooled_and_has_no_seq() {
     let (world, s) = (SpoolWorld::new(), sid("s"));
     let process = world.process();
     process.webhook(&s, 0).await.unwrap();
-    process.link.set(LinkState::Down);
+    process.connection.set(ConnectionState::Down);
     let fence = process.resume(&s, "h").await.unwrap().fence;
     let turn = process.start(&s, "r1", fence).await.unwrap();
     assert_eq!(turn.durability, Durability::Spooled);
@@ -110,7 +111,11 @@ async fn a_queued_write_is_answered_as_spooled_and_has_no_seq() {
     let ended = process.finalize(&s, "r1", fence).await.unwrap();
     assert_eq!(ended.answer_neutral.unwrap().to_plain(), "r1 said");
     let refused = process.append(&s, "r1", "late", fence).await.unwrap_err();
-    assert_eq!(refused.code, ErrorCode::LeaseExpired, "it was released");
+    assert_eq!(
+        refused.code,
+        ErrorCode::LeaseExpired,
+        "the answer has released the lease"
+    );
 }
 
 #[tokio::test]
@@ -118,7 +123,7 @@ async fn the_spool_grants_a_lease_to_one_holder_at_a_time() {
     let (world, s) = (SpoolWorld::new(), sid("s"));
     let process = world.process();
     let held = process.resume(&s, "a").await.unwrap();
-    process.link.set(LinkState::Down);
+    process.connection.set(ConnectionState::Down);
     let request = crate::ResumeSession {
         wait_ms: Some(1),
         ..crate::ResumeSession::new("b")
@@ -133,7 +138,7 @@ async fn the_spool_grants_a_lease_to_one_holder_at_a_time() {
     assert_eq!(refused.held.unwrap().holder.as_deref(), Some("a"));
     let stale = process.start(&s, "r", held.fence - 1).await.unwrap_err();
     assert_eq!(stale.code, ErrorCode::StaleFence);
-    // The lease expires: another holder gets one, under the next fence.
+    // When the lease expires, another holder gets one with the next fence.
     world.clock.advance(60_000_000);
     let expired = process.start(&s, "r", held.fence).await.unwrap_err();
     assert_eq!(expired.code, ErrorCode::LeaseExpired);
@@ -142,8 +147,8 @@ async fn the_spool_grants_a_lease_to_one_holder_at_a_time() {
     let stale = process.start(&s, "r", held.fence).await.unwrap_err();
     assert_eq!(stale.code, ErrorCode::StaleFence);
     process.start(&s, "r", granted.fence).await.unwrap();
-    process.link.set(LinkState::Up);
-    process.drained().await;
+    process.connection.set(ConnectionState::Up);
+    process.wait_until_drained().await;
     let lease = process
         .engine
         .calls
@@ -163,8 +168,8 @@ async fn writes_of_other_sessions_and_other_callers_are_refused() {
     let (world, s) = (SpoolWorld::new(), sid("s"));
     let (process, other) = (world.process(), world.process_with(world.options(), 2));
     let fence = process.resume(&s, "a").await.unwrap().fence;
-    other.link.set(LinkState::Down);
-    process.link.set(LinkState::Down);
+    other.connection.set(ConnectionState::Down);
+    process.connection.set(ConnectionState::Down);
     let refused = other.start(&s, "r", fence).await.unwrap_err();
     assert_eq!(refused.code, ErrorCode::StoreUnavailable, "another process");
     let refused = process.resume(&sid("new"), "a").await.unwrap_err();
@@ -203,15 +208,15 @@ async fn writes_of_other_sessions_and_other_callers_are_refused() {
 }
 
 #[tokio::test]
-async fn an_overtaken_process_finds_dead_letters() {
+async fn queued_writes_of_an_overtaken_process_become_dead_letters() {
     let (world, s) = (SpoolWorld::new(), sid("s"));
     let (first, second) = (world.process(), world.process_with(world.options(), 2));
     first.webhook(&s, 0).await.unwrap();
-    first.link.set(LinkState::Down);
+    first.connection.set(ConnectionState::Down);
     first.webhook(&s, 1).await.unwrap();
     let fence = second.webhook(&s, 2).await.unwrap().fence;
-    first.link.set(LinkState::Up);
-    first.drained().await;
+    first.connection.set(ConnectionState::Up);
+    first.wait_until_drained().await;
     let expected = ["r0 ask", "r0 saw", "r0 said", "r2 ask", "r2 saw", "r2 said"];
     assert_eq!(world.texts(&s).await, expected);
     assert_eq!(first.spool.view().dead_letters, 4);
@@ -222,8 +227,8 @@ async fn an_overtaken_process_finds_dead_letters() {
         std::sync::Arc::new(filrouge_store::OsEntropy),
     );
     let lines = letters.list(true).unwrap();
-    let whats: Vec<_> = lines.iter().map(|l| l.what.clone().unwrap()).collect();
-    assert_eq!(whats, ["ensure", "append", "checkpoint", "finalize"]);
+    let writes: Vec<_> = lines.iter().map(|l| l.what.clone().unwrap()).collect();
+    assert_eq!(writes, ["ensure", "append", "checkpoint", "finalize"]);
     assert!(lines.iter().all(|l| l.state == LineState::Dead));
     assert_eq!(lines[0].code.as_deref(), Some("stale_fence"));
     assert!(
@@ -232,15 +237,15 @@ async fn an_overtaken_process_finds_dead_letters() {
     );
     let busy = letters.drop(Some(&lines[0].id)).unwrap_err();
     assert_eq!(busy.code, ErrorCode::Overloaded);
-    // The process continues from what the other one has written.
+    // The process continues from the state that the other process has written.
     let resumed = first.webhook(&s, 3).await.unwrap();
     assert_eq!(resumed.fence, fence + 1);
     assert_eq!(resumed.checkpoint.unwrap().label.as_deref(), Some("S2"));
 
-    // A redaction covers dead letters too: none keeps the contents.
+    // A redaction covers dead letters, too: none of them keeps the contents.
     let turn = first.turn_id(&s, "r0");
     let reason = RedactTurn {
-        reason: "asked".into(),
+        reason: "on request".into(),
     };
     first
         .engine
@@ -251,8 +256,8 @@ async fn an_overtaken_process_finds_dead_letters() {
     let lines = letters.list(true).unwrap();
     assert_eq!(lines.len(), 4);
     assert!(lines.iter().all(|l| l.bytes == 0), "{lines:?}");
-    first.killed().await;
-    second.killed().await;
+    first.kill().await;
+    second.kill().await;
     assert_eq!(letters.drop(None).unwrap(), 4);
     assert!(letters.list(false).unwrap().is_empty());
 }
@@ -263,29 +268,29 @@ async fn a_dead_letter_is_queued_again_by_retry() {
     let first = world.process();
     first.webhook(&s, 0).await.unwrap();
     let fence = first.resume(&s, "x").await.unwrap().fence;
-    first.link.set(LinkState::Down);
+    first.connection.set(ConnectionState::Down);
     first.start(&s, "r1", fence).await.unwrap();
-    // Another process closes the session in the meantime, so no turn can begin.
-    let elsewhere = SpoolOptions::new(world.folder.path().join("elsewhere"));
-    let other = world.process_with(elsewhere, 3);
+    // Another process closes the session in the meantime, so no turn can start.
+    let other_folder = SpoolOptions::new(world.folder.path().join("other"));
+    let other = world.process_with(other_folder, 3);
     let close = CloseSession {
         fence: Some(fence),
         ..CloseSession::default()
     };
-    let boss = operator();
-    let caller = Caller::from(&boss);
+    let scope = operator();
+    let caller = Caller::from(&scope);
     let closed = other.engine.sessions.close(&caller, s.clone(), close);
     closed.await.unwrap();
-    first.link.set(LinkState::Up);
-    first.drained().await;
+    first.connection.set(ConnectionState::Up);
+    first.wait_until_drained().await;
     assert_eq!(first.spool.view().dead_letters, 1);
-    first.killed().await;
+    first.kill().await;
     let patch = PatchSession {
         status: Some(SessionStatus::Active),
         fence: Some(fence),
         ..PatchSession::default()
     };
-    let caller = Caller::from(&boss);
+    let caller = Caller::from(&scope);
     let patched = other.engine.sessions.patch(&caller, s.clone(), patch, None);
     patched.await.unwrap();
     let entropy = std::sync::Arc::new(filrouge_store::OsEntropy);
@@ -293,14 +298,14 @@ async fn a_dead_letter_is_queued_again_by_retry() {
     let id = letters.list(false).unwrap()[0].id.clone();
     assert_eq!(letters.retry(Some(&id)).unwrap(), 1);
     let again = world.process();
-    again.drained().await;
+    again.wait_until_drained().await;
     let texts = world.texts(&s).await;
     assert_eq!(texts.last().map(String::as_str), Some("r1 ask"));
     assert_eq!(again.spool.view().dead_letters, 0);
 }
 
 #[tokio::test]
-async fn a_full_spool_refuses_and_loses_nothing() {
+async fn a_full_spool_refuses_writes_and_loses_none() {
     let (world, s) = (SpoolWorld::new(), sid("s"));
     let options = SpoolOptions {
         bytes: 4_000,
@@ -309,7 +314,7 @@ async fn a_full_spool_refuses_and_loses_nothing() {
     let process = world.process_with(options, 1);
     process.webhook(&s, 0).await.unwrap();
     let fence = process.resume(&s, "h").await.unwrap().fence;
-    process.link.set(LinkState::Down);
+    process.connection.set(ConnectionState::Down);
     process.start(&s, "r1", fence).await.unwrap();
     let mut accepted = vec!["r1 ask".to_owned()];
     let refused = loop {
@@ -321,8 +326,8 @@ async fn a_full_spool_refuses_and_loses_nothing() {
     };
     assert_eq!(refused.code, ErrorCode::SpoolFull);
     assert!(accepted.len() > 2 && process.spool.view().counts.full == 1);
-    process.link.set(LinkState::Up);
-    process.drained().await;
+    process.connection.set(ConnectionState::Up);
+    process.wait_until_drained().await;
     let mut all = expected_texts(0..1);
     all.extend(accepted);
     assert_eq!(world.texts(&s).await, all);

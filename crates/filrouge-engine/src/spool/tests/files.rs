@@ -1,14 +1,14 @@
-//! The folder after a process has ended at any moment.
+//! The spool's folder after its process was killed at any moment.
 
 use std::fs;
 use std::path::PathBuf;
 
 use super::super::folder::folders;
-use super::world::{LinkState, SpoolWorld, expected_texts, sid};
+use super::world::{ConnectionState, SpoolWorld, expected_texts, sid};
 use crate::spool::Letters;
 
 /// The queue file of the only folder.
-fn queue(world: &SpoolWorld) -> PathBuf {
+fn queue_file(world: &SpoolWorld) -> PathBuf {
     let folders = folders(&world.folder.path().join("store")).unwrap();
     assert_eq!(folders.len(), 1, "{folders:?}");
     folders[0].join("queue")
@@ -19,33 +19,36 @@ async fn queued_writes_outlive_the_process() {
     let (world, s) = (SpoolWorld::new(), sid("s"));
     let process = world.process();
     process.webhook(&s, 0).await.unwrap();
-    process.link.set(LinkState::Down);
+    process.connection.set(ConnectionState::Down);
     process.webhook(&s, 1).await.unwrap();
-    process.killed().await;
+    process.kill().await;
     let next = world.process();
-    next.drained().await;
+    next.wait_until_drained().await;
     assert_eq!(world.texts(&s).await, expected_texts(0..2));
-    assert_eq!(fs::metadata(queue(&world)).unwrap().len(), 0);
+    assert_eq!(fs::metadata(queue_file(&world)).unwrap().len(), 0);
     next.webhook(&s, 2).await.unwrap();
     assert_eq!(world.texts(&s).await, expected_texts(0..3));
     use std::os::unix::fs::PermissionsExt;
-    let mode = fs::metadata(queue(&world)).unwrap().permissions().mode();
+    let mode = fs::metadata(queue_file(&world))
+        .unwrap()
+        .permissions()
+        .mode();
     assert_eq!(mode & 0o777, 0o600);
 }
 
 #[tokio::test]
-async fn a_folder_of_another_process_is_left_alone_until_it_is_gone() {
+async fn a_folder_is_not_drained_by_others_while_its_process_runs() {
     let (world, s) = (SpoolWorld::new(), sid("s"));
     let first = world.process();
     first.webhook(&s, 0).await.unwrap();
-    first.link.set(LinkState::Down);
+    first.connection.set(ConnectionState::Down);
     first.webhook(&s, 1).await.unwrap();
     let second = world.process();
     assert_eq!(second.spool.view().entries, 0);
-    second.killed().await;
-    first.killed().await;
+    second.kill().await;
+    first.kill().await;
     let third = world.process();
-    third.drained().await;
+    third.wait_until_drained().await;
     assert_eq!(world.texts(&s).await, expected_texts(0..2));
 }
 
@@ -55,15 +58,15 @@ async fn a_truncated_file_drains_up_to_its_last_complete_entry() {
         let (world, s) = (SpoolWorld::new(), sid("s"));
         let process = world.process();
         process.webhook(&s, 0).await.unwrap();
-        process.link.set(LinkState::Down);
+        process.connection.set(ConnectionState::Down);
         process.webhook(&s, 1).await.unwrap();
-        process.killed().await;
-        let path = queue(&world);
+        process.kill().await;
+        let path = queue_file(&world);
         let length = fs::metadata(&path).unwrap().len();
         let file = fs::OpenOptions::new().write(true).open(&path).unwrap();
         file.set_len(length * cut / 24).unwrap();
         let next = world.process();
-        next.drained().await;
+        next.wait_until_drained().await;
         let all = expected_texts(0..2);
         let texts = world.texts(&s).await;
         assert_eq!(texts, all[..texts.len()], "cut {cut}");
@@ -72,30 +75,30 @@ async fn a_truncated_file_drains_up_to_its_last_complete_entry() {
 }
 
 #[tokio::test]
-async fn a_changed_entry_is_a_dead_letter_and_the_rest_continues() {
+async fn a_changed_entry_becomes_a_dead_letter_and_the_others_are_drained() {
     let (world, s) = (SpoolWorld::new(), sid("s"));
     let process = world.process();
     process.webhook(&s, 0).await.unwrap();
     let fence = process.resume(&s, "h").await.unwrap().fence;
-    process.link.set(LinkState::Down);
+    process.connection.set(ConnectionState::Down);
     process.start(&s, "r1", fence).await.unwrap();
     process.append(&s, "r1", "first", fence).await.unwrap();
     process.append(&s, "r1", "other", fence).await.unwrap();
-    process.killed().await;
-    let path = queue(&world);
+    process.kill().await;
+    let path = queue_file(&world);
     let mut bytes = fs::read(&path).unwrap();
     let at = bytes.windows(5).position(|w| w == b"first").unwrap();
     bytes[at] = b'F';
     fs::write(&path, bytes).unwrap();
     let next = world.process();
     assert_eq!(next.spool.view().counts.unreadable, 1);
-    next.drained().await;
+    next.wait_until_drained().await;
     let mut all = expected_texts(0..1);
     all.extend(["r1 ask", "other"].map(str::to_owned));
     assert_eq!(world.texts(&s).await, all);
     assert_eq!(next.spool.view().dead_letters, 1);
-    // The dead letter is kept, once.
-    next.killed().await;
+    // The dead letter is kept exactly once.
+    next.kill().await;
     assert_eq!(world.process().spool.view().dead_letters, 1);
 }
 
@@ -107,10 +110,10 @@ async fn an_unusable_folder_is_kept_and_reported() {
     let process = world.process();
     assert_eq!(process.spool.view().counts.unreadable, 1);
     process.webhook(&s, 0).await.unwrap();
-    process.link.set(LinkState::Down);
+    process.connection.set(ConnectionState::Down);
     process.webhook(&s, 1).await.unwrap();
-    process.link.set(LinkState::Up);
-    process.drained().await;
+    process.connection.set(ConnectionState::Up);
+    process.wait_until_drained().await;
     assert_eq!(world.texts(&s).await, expected_texts(0..2));
     assert!(broken.join("lock").exists());
 }
@@ -120,13 +123,13 @@ async fn dropping_letters_keeps_an_unreadable_one() {
     let (world, s) = (SpoolWorld::new(), sid("s"));
     let (first, second) = (world.process(), world.process_with(world.options(), 2));
     first.webhook(&s, 0).await.unwrap();
-    first.link.set(LinkState::Down);
+    first.connection.set(ConnectionState::Down);
     first.webhook(&s, 1).await.unwrap();
     second.webhook(&s, 2).await.unwrap();
-    second.killed().await;
-    first.link.set(LinkState::Up);
-    first.drained().await;
-    first.killed().await;
+    second.kill().await;
+    first.connection.set(ConnectionState::Up);
+    first.wait_until_drained().await;
+    first.kill().await;
     let paths = folders(&world.folder.path().join("store")).unwrap();
     let dead = paths.iter().map(|f| f.join("dead"));
     let dead = dead.max_by_key(|d| fs::metadata(d).unwrap().len()).unwrap();
@@ -137,7 +140,7 @@ async fn dropping_letters_keeps_an_unreadable_one() {
     let entropy = std::sync::Arc::new(filrouge_store::OsEntropy);
     let letters = Letters::new(world.folder.path(), world.keyring.clone(), "store", entropy);
     assert_eq!(letters.list(false).unwrap().len(), 4);
-    assert_eq!(letters.drop(None).unwrap(), 3, "those that are readable");
+    assert_eq!(letters.drop(None).unwrap(), 3, "the readable letters");
     let remaining = letters.list(true).unwrap();
     assert_eq!(remaining.len(), 1, "{remaining:?}");
     assert_eq!(remaining[0].code.as_deref(), Some("integrity_error"));

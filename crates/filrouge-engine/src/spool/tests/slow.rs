@@ -1,18 +1,19 @@
-//! A ledger that is slow with a write, callers who hang up, and requests that are retried while they are queued.
+//! Slow writes of the ledger, callers that disconnect, and requests that are retried while they are queued.
 
 use std::future::poll_fn;
 use std::task::Poll;
 use std::time::Duration;
 
+use filrouge_store::Durability;
 use filrouge_store::command::{Command, FencingToken, NewEvent, PutCheckpoint, Write};
 use filrouge_types::ErrorCode;
 
-use super::world::{LinkState, SpoolProcess, SpoolWorld, item, sid, state, user};
+use super::world::{ConnectionState, SpoolProcess, SpoolWorld, item, sid, state, user};
 use crate::caller::Caller;
 use crate::{AppendItems, RenewLease};
-use filrouge_store::Durability;
 
-async fn append_all(
+/// Appends the items `one` and `two` with these ids; returns whether the answer is a replay.
+async fn append_two(
     process: &SpoolProcess,
     s: &filrouge_types::SessionId,
     fence: u64,
@@ -43,7 +44,7 @@ async fn a_slow_write_delays_only_its_own_session() {
     let process = world.process();
     let fence = process.resume(&s, "a").await.unwrap().fence;
     let other = process.resume(&t, "b").await.unwrap().fence;
-    process.link.set(LinkState::Slow);
+    process.connection.set(ConnectionState::Slow);
     let started = process.start(&s, "r", fence).await.unwrap();
     assert_eq!(started.durability, Durability::Spooled);
     let who = user("ada");
@@ -54,11 +55,10 @@ async fn a_slow_write_delays_only_its_own_session() {
     };
     let caller = Caller::from(&who);
     let renewed = process.engine.calls.renew(&caller, &t, renew);
-
     let later = async {
         tokio::time::sleep(Duration::from_millis(300)).await;
         assert_eq!(process.spool.view().down, None);
-        process.link.set(LinkState::Up);
+        process.connection.set(ConnectionState::Up);
     };
     let (renewed, ()) = tokio::join!(renewed, later);
     let renewed = renewed.unwrap();
@@ -68,7 +68,7 @@ async fn a_slow_write_delays_only_its_own_session() {
         renewed.durability, flushed,
         "only the ledger grants leases while it answers"
     );
-    process.drained().await;
+    process.wait_until_drained().await;
     assert_eq!(world.texts(&s).await, ["r ask"]);
 }
 
@@ -81,48 +81,45 @@ async fn one_item_with_an_id_makes_its_batch_safe_to_repeat() {
     for replayed in [false, true] {
         let ids = [Some("a"), None];
         assert_eq!(
-            append_all(&process, &s, fence, ids).await.unwrap(),
+            append_two(&process, &s, fence, ids).await.unwrap(),
             replayed
         );
     }
     assert_eq!(world.items(&s).await[2].body.item_id, None);
-    process.link.set(LinkState::Down);
+    process.connection.set(ConnectionState::Down);
     for replayed in [false, true] {
         let ids = [None, Some("b")];
         assert_eq!(
-            append_all(&process, &s, fence, ids).await.unwrap(),
+            append_two(&process, &s, fence, ids).await.unwrap(),
             replayed
         );
     }
-    let mismatch = append_all(&process, &s, fence, [Some("b"), None]).await;
+    let mismatch = append_two(&process, &s, fence, [Some("b"), None]).await;
     assert_eq!(mismatch.unwrap_err().code, ErrorCode::IdempotencyMismatch);
     process.checkpoint(&s, 1, fence).await.unwrap();
     process.checkpoint(&s, 1, fence).await.unwrap();
     assert_eq!(process.spool.view().entries, 2);
     process.finalize(&s, "r", fence).await.unwrap();
     let fence = process.resume(&s, "b").await.unwrap().fence;
-    let closed = append_all(&process, &s, fence, [None, Some("c")]).await;
+    let closed = append_two(&process, &s, fence, [None, Some("c")]).await;
     assert_eq!(closed.unwrap_err().code, ErrorCode::TurnClosed);
-    process.link.set(LinkState::Up);
-    process.drained().await;
+    process.connection.set(ConnectionState::Up);
+    process.wait_until_drained().await;
     let texts = ["r ask", "one", "two", "one", "two", "r said"];
     assert_eq!(world.texts(&s).await, texts);
     assert_eq!(process.spool.view().dead_letters, 0);
 }
 
 #[tokio::test]
-async fn a_write_whose_caller_has_gone_is_drained() {
+async fn a_write_whose_caller_has_disconnected_is_drained() {
     let (world, s) = (SpoolWorld::new(), sid("s"));
     let process = world.process();
     let fence = process.resume(&s, "a").await.unwrap().fence;
-    process.link.set(LinkState::Down);
+    process.connection.set(ConnectionState::Down);
     let mut start = Box::pin(process.start(&s, "r", fence));
     loop {
         let polled = poll_fn(|cx| Poll::Ready(start.as_mut().poll(cx).is_ready()));
-        assert!(
-            !polled.await,
-            "the call should be dropped before its answer"
-        );
+        assert!(!polled.await, "the call was answered before it was dropped");
         // Only the thread that writes the entry to disk runs during the pause.
         std::thread::sleep(Duration::from_millis(20));
         if process.spool.view().entries == 1 {
@@ -131,8 +128,8 @@ async fn a_write_whose_caller_has_gone_is_drained() {
         tokio::task::yield_now().await;
     }
     drop(start);
-    process.link.set(LinkState::Up);
-    process.drained().await;
+    process.connection.set(ConnectionState::Up);
+    process.wait_until_drained().await;
     assert_eq!(world.texts(&s).await, ["r ask"]);
 }
 
@@ -144,7 +141,7 @@ async fn a_write_under_a_superseded_or_unknown_fence_is_not_queued() {
     world.clock.advance(60_000_000);
     let second = process.resume(&s, "b").await.unwrap().fence;
     assert_eq!(second, first + 1);
-    for (fence, kept) in [(first, false), (second + 1, false), (second, true)] {
+    for (fence, is_queued) in [(first, false), (second + 1, false), (second, true)] {
         let put = PutCheckpoint {
             session_id: s.clone(),
             seq: None,
@@ -159,7 +156,7 @@ async fn a_write_under_a_superseded_or_unknown_fence_is_not_queued() {
         let core = &process.spool.core;
         let key = (command.scope.tenant.clone(), s.clone());
         let put = core.enqueue(&key, command, None).await;
-        assert_eq!(put.is_ok(), kept, "{fence}: {put:?}");
+        assert_eq!(put.is_ok(), is_queued, "{fence}: {put:?}");
         if let Err(refused) = put {
             let newer = fence > second;
             let code = match newer {
@@ -177,22 +174,22 @@ async fn a_turn_known_only_by_its_id_accepts_items_but_cannot_be_ended() {
     let process = world.process();
     let fence = process.resume(&s, "a").await.unwrap().fence;
     process.start(&s, "r", fence).await.unwrap();
-    process.link.set(LinkState::Down);
+    process.connection.set(ConnectionState::Down);
     process.checkpoint(&s, 1, fence).await.unwrap();
-    process.killed().await;
-    // The state of the turn that the process knew is lost.
+    process.kill().await;
+    // The killed process knew the state of the turn; the next one does not.
     let next = world.process();
-    next.link.set(LinkState::Down);
+    next.connection.set(ConnectionState::Down);
     for replayed in [false, true] {
         let ids = [Some("a"), None];
-        assert_eq!(append_all(&next, &s, fence, ids).await.unwrap(), replayed);
+        assert_eq!(append_two(&next, &s, fence, ids).await.unwrap(), replayed);
     }
     let refused = next.finalize(&s, "r", fence).await.unwrap_err();
     assert_eq!(refused.code, ErrorCode::StoreUnavailable);
     let tail = next.spool.waiting_tail(&user("ada"), &s, 10).unwrap();
     assert_eq!((tail.items.len(), tail.entries), (2, 2));
-    next.link.set(LinkState::Up);
-    next.drained().await;
+    next.connection.set(ConnectionState::Up);
+    next.wait_until_drained().await;
     assert_eq!(world.texts(&s).await, ["r ask", "one", "two"]);
     assert_eq!(next.spool.view().dead_letters, 0);
 }
@@ -202,11 +199,11 @@ async fn a_repeated_event_is_queued_once() {
     let (world, s) = (SpoolWorld::new(), sid("s"));
     let process = world.process();
     process.resume(&s, "a").await.unwrap();
-    process.link.set(LinkState::Down);
+    process.connection.set(ConnectionState::Down);
     let event = NewEvent {
         session_id: s.clone(),
         key: "e".parse().unwrap(),
-        kind: "asked".into(),
+        kind: "kind".into(),
         at: None,
         detail: None,
     };
@@ -221,8 +218,8 @@ async fn a_repeated_event_is_queued_once() {
         world.clock.advance(1_000_000);
     }
     assert_eq!(process.spool.view().counts.spooled, 1);
-    process.link.set(LinkState::Up);
-    process.drained().await;
+    process.connection.set(ConnectionState::Up);
+    process.wait_until_drained().await;
     assert_eq!(process.spool.view().dead_letters, 0);
 }
 
@@ -232,13 +229,13 @@ async fn a_tail_of_large_items_is_complete() {
     let process = world.process();
     let fence = process.resume(&s, "a").await.unwrap().fence;
     process.start(&s, "r", fence).await.unwrap();
-    process.link.set(LinkState::Down);
+    process.connection.set(ConnectionState::Down);
     // Together the items exceed a page of the ledger.
     let text = "x".repeat(filrouge_store::rows::RECORDS_BYTES / 16);
     for _ in 0..20 {
         process.append(&s, "r", &text, fence).await.unwrap();
     }
-    let tail = |most| process.spool.waiting_tail(&user("ada"), &s, most).unwrap();
+    let tail = |limit| process.spool.waiting_tail(&user("ada"), &s, limit).unwrap();
     assert_eq!((tail(50).items.len(), tail(50).trimmed), (20, false));
     assert_eq!((tail(19).items.len(), tail(19).trimmed), (19, true));
 }

@@ -9,9 +9,6 @@ use filrouge_store::command::{Command, Scope, Viewer, Write};
 use filrouge_store::ledger::{
     Backend, CommittedWrite, Durability, LedgerLayer, QuerySubject, SnapshotQuery,
 };
-
-use crate::Written;
-use crate::spool::SpoolView;
 use filrouge_store::memory::MemoryLedger;
 use filrouge_store::{Keyring, Ledger, OsEntropy};
 use filrouge_types::{
@@ -21,13 +18,15 @@ use filrouge_types::{
 
 use super::super::{SpoolOptions, Spooling};
 use crate::caller::Caller;
+use crate::spool::SpoolView;
 use crate::{
     AppendItems, Engine, FinalizeTurn, ResumeSession, Resumed, SaveCheckpoint, Settings, StartTurn,
+    Written,
 };
 
-/// State of the link to the ledger.
+/// The state of a connection to the ledger.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum LinkState {
+pub(super) enum ConnectionState {
     Up = 0,
     /// Requests fail and have no effect.
     Down = 1,
@@ -41,28 +40,28 @@ pub(super) enum LinkState {
     Slow = 5,
 }
 
-/// A process's link to the ledger.
-pub(super) struct Link {
+/// A process's connection to the ledger.
+pub(super) struct Connection {
     pub(super) inner: Arc<MemoryLedger>,
     state: AtomicU8,
-    dice: AtomicU64,
+    seed: AtomicU64,
     /// All writes of this session, except its erasure, fail with this code.
     pub(super) poison: Mutex<Option<(SessionId, ErrorCode)>>,
     /// The next write takes this long, and is refused with this code.
     pub(super) late: Mutex<Option<(Duration, ErrorCode)>>,
-    /// Number of writes requested.
+    /// The number of writes that the process has sent.
     pub(super) requested_writes: AtomicU64,
 }
 
-impl Link {
-    pub(super) fn set(&self, state: LinkState) {
+impl Connection {
+    pub(super) fn set(&self, state: ConnectionState) {
         self.state.store(state as u8, Ordering::SeqCst);
     }
 
     fn state(&self) -> u8 {
         match self.state.load(Ordering::SeqCst) {
             4 => {
-                let n = self.dice.fetch_add(0x9e37_79b9_7f4a_7c15, Ordering::SeqCst);
+                let n = self.seed.fetch_add(0x9e37_79b9_7f4a_7c15, Ordering::SeqCst);
                 let n = (n ^ (n >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
                 [0, 0, 1, 2][(n >> 40) as usize % 4]
             }
@@ -84,7 +83,7 @@ fn flushed(stored: Result<CommittedWrite, Failure>) -> Result<CommittedWrite, Fa
 }
 
 #[async_trait]
-impl LedgerLayer for Link {
+impl LedgerLayer for Connection {
     fn inner(&self) -> &dyn Ledger {
         self.inner.as_ref()
     }
@@ -97,7 +96,7 @@ impl LedgerLayer for Link {
             return Err(Failure::new(code, "late"));
         }
         let poison = self.poison.lock().unwrap().clone();
-        if self.state.load(Ordering::SeqCst) == LinkState::Up as u8
+        if self.state.load(Ordering::SeqCst) == ConnectionState::Up as u8
             && let Some((session, code)) = poison
             && command.write.session_id() == Some(&session)
             && !matches!(command.write, Write::Erase(_))
@@ -108,18 +107,18 @@ impl LedgerLayer for Link {
             0 => flushed(self.inner.write(command).await),
             1 => Err(unavailable()),
             5 => {
-                while self.state() == LinkState::Slow as u8 {
+                while self.state() == ConnectionState::Slow as u8 {
                     tokio::time::sleep(Duration::from_millis(1)).await;
                 }
                 flushed(self.inner.write(command).await)
             }
             2 => {
-                // A refusal would be lost as well.
+                // A refusal would be lost, too.
                 let _ = self.inner.write(command).await;
                 Err(unavailable())
             }
             _ => {
-                while self.state() == LinkState::Hangs as u8 {
+                while self.state() == ConnectionState::Hangs as u8 {
                     tokio::time::sleep(Duration::from_millis(1)).await;
                 }
                 Err(unavailable())
@@ -155,7 +154,7 @@ pub(super) struct SpoolWorld {
 
 /// A process.
 pub(super) struct SpoolProcess {
-    pub(super) link: Arc<Link>,
+    pub(super) connection: Arc<Connection>,
     pub(super) spool: Arc<Spooling>,
     pub(super) engine: Engine,
 }
@@ -186,21 +185,22 @@ impl SpoolWorld {
     }
 
     pub(super) fn process_with(&self, options: SpoolOptions, seed: u64) -> SpoolProcess {
-        let link = Arc::new(Link {
+        let connection = Arc::new(Connection {
             inner: self.ledger.clone(),
             state: AtomicU8::new(0),
-            dice: AtomicU64::new(seed.wrapping_mul(0x2545_f491_4f6c_dd1d)),
+            seed: AtomicU64::new(seed.wrapping_mul(0x2545_f491_4f6c_dd1d)),
             poison: Mutex::default(),
             late: Mutex::default(),
             requested_writes: AtomicU64::new(0),
         });
         let (keyring, entropy) = (self.keyring.clone(), Arc::new(OsEntropy));
         let clock = self.clock.clone();
-        let spool = Spooling::open(link.clone(), keyring, entropy, clock.clone(), options).unwrap();
+        let spool =
+            Spooling::open(connection.clone(), keyring, entropy, clock.clone(), options).unwrap();
         let entropy = Arc::new(OsEntropy);
         let engine = Engine::new(spool.clone(), entropy, clock, Settings::default());
         SpoolProcess {
-            link,
+            connection,
             spool,
             engine,
         }
@@ -361,13 +361,13 @@ impl SpoolProcess {
         Ok(resumed)
     }
 
-    pub(super) async fn drained(&self) {
-        self.until(|view| view.entries == 0).await;
+    pub(super) async fn wait_until_drained(&self) {
+        self.wait_until(|view| view.entries == 0).await;
     }
 
-    pub(super) async fn until(&self, is_so: impl Fn(&SpoolView) -> bool) {
+    pub(super) async fn wait_until(&self, condition: impl Fn(&SpoolView) -> bool) {
         for _ in 0..60_000 {
-            if is_so(&self.spool.view()) {
+            if condition(&self.spool.view()) {
                 return;
             }
             tokio::time::sleep(Duration::from_millis(1)).await;
@@ -375,23 +375,23 @@ impl SpoolProcess {
         panic!("the condition was never true: {:?}", self.spool.view());
     }
 
-    /// Waits until this many more writes were requested of the ledger.
-    pub(super) async fn requested(&self, more: u64) {
-        let requested = || self.link.requested_writes.load(Ordering::SeqCst);
-        let target = requested() + more;
-        self.until(|_| requested() >= target).await;
+    /// Waits until the process has sent this many more writes to the ledger.
+    pub(super) async fn wait_for_writes(&self, count: u64) {
+        let sent = || self.connection.requested_writes.load(Ordering::SeqCst);
+        let target = sent() + count;
+        self.wait_until(|_| sent() >= target).await;
     }
 
     /// Ends like a killed process: nothing is completed, and its folder is unlocked.
-    pub(super) async fn killed(self) {
+    pub(super) async fn kill(self) {
         self.spool.stop_draining().await;
         drop(self.engine);
-        // A running try holds only the ledger.
+        // A running attempt to drain keeps only the ledger open.
         drop(self.spool);
     }
 }
 
-/// The texts that the webhooks leave in the ledger.
+/// The texts of the items that these webhooks write.
 pub(super) fn expected_texts(webhooks: std::ops::Range<usize>) -> Vec<String> {
     let words = ["ask", "saw", "said"];
     webhooks

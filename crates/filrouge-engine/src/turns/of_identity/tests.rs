@@ -1,3 +1,5 @@
+//! Pages of the turns of one identity.
+
 use std::sync::Arc;
 
 use filrouge_store::memory::MemoryLedger;
@@ -57,8 +59,8 @@ async fn pages_end_at_the_byte_limit() {
             };
             let (page, next) = engine.turns.of_identity(&ada, query).await.unwrap();
             assert!(!page.is_empty() && page.len() <= limit);
-            let but_last = &page[..page.len() - 1];
-            assert!(but_last.iter().map(turn_len).sum::<usize>() < RECORDS_BYTES);
+            let all_but_last = &page[..page.len() - 1];
+            assert!(all_but_last.iter().map(turn_len).sum::<usize>() < RECORDS_BYTES);
             seen.extend(page.into_iter().map(|t| t.turn_id));
             pages += 1;
             match next {

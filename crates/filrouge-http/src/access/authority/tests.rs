@@ -1,4 +1,4 @@
-//! Keys over the in-memory ledger, with a clock that the test advances.
+//! Keys on the ledger in memory, with a clock that the test advances.
 
 use axum::http::{HeaderValue, header};
 use filrouge_engine::Caller;
@@ -48,7 +48,7 @@ fn operator() -> Caller {
 }
 
 impl Server {
-    /// Creates a key and waits until it is loaded; returns its id and headers that contain it.
+    /// Creates a key, and waits until the server has loaded it; returns its id, and headers that contain it.
     async fn key(&self, expires_at: Option<Timestamp>) -> (String, HeaderMap) {
         let mut changes = self.authority.changes();
         let new = NewApiKey {
@@ -68,30 +68,30 @@ impl Server {
 }
 
 #[tokio::test]
-async fn long_requests_end_when_their_key_is_revoked_or_expires() {
+async fn the_principal_of_a_revoked_or_expired_key_is_no_longer_valid() {
     let server = server().await;
     let end = Timestamp::from_micros(9_000_000);
-    let (kept_id, kept_headers) = server.key(Some(end)).await;
-    let (revoked, revoked_headers) = server.key(None).await;
-    let kept_principal = server.authority.authenticate(&kept_headers).await.unwrap();
+    let (valid_id, valid_headers) = server.key(Some(end)).await;
+    let (revoked_id, revoked_headers) = server.key(None).await;
+    let valid_principal = server.authority.authenticate(&valid_headers).await.unwrap();
     let revoked_principal = server
         .authority
         .authenticate(&revoked_headers)
         .await
         .unwrap();
-    assert!(kept_principal.still_valid() && revoked_principal.still_valid());
-    assert_eq!(kept_principal.name(), Some(kept_id.as_str()));
-    assert_eq!(kept_principal.expires_in(), Some(Duration::from_secs(8)));
+    assert!(valid_principal.still_valid() && revoked_principal.still_valid());
+    assert_eq!(valid_principal.name(), Some(valid_id.as_str()));
+    assert_eq!(valid_principal.expires_in(), Some(Duration::from_secs(8)));
 
     let mut changes = server.authority.changes();
     server
         .engine
         .keys
-        .revoke(&operator(), &revoked)
+        .revoke(&operator(), &revoked_id)
         .await
         .unwrap();
     changes.changed().await.unwrap();
-    assert!(kept_principal.still_valid() && !revoked_principal.still_valid());
+    assert!(valid_principal.still_valid() && !revoked_principal.still_valid());
     let refused = server
         .authority
         .authenticate(&revoked_headers)
@@ -102,11 +102,11 @@ async fn long_requests_end_when_their_key_is_revoked_or_expires() {
     assert_eq!(server.authority.refused(), 1);
 
     server.clock.advance(8_000_000);
-    assert!(!kept_principal.still_valid());
+    assert!(!valid_principal.still_valid());
 }
 
 #[tokio::test]
-async fn the_first_key_ends_requests_without_one() {
+async fn requests_without_a_key_are_refused_once_a_key_exists() {
     let server = server().await;
     let no_credentials = HeaderMap::new();
     let local = server

@@ -1,4 +1,4 @@
-//! Rotation of an issuer's keys, with a clock that the test advances.
+//! Tokens: rotation of their issuer's keys, and their expiry, with a clock that the test advances.
 
 use std::path::Path;
 
@@ -9,6 +9,7 @@ use serde_json::json;
 
 use super::*;
 
+/// The time of verification, in seconds since 1970.
 const NOW: i64 = 1_000_000_000;
 
 /// The Ed25519 key pair of a seed.
@@ -16,6 +17,7 @@ fn signer(seed: u8) -> Ed25519KeyPair {
     Ed25519KeyPair::from_seed_unchecked(&[seed; 32]).unwrap()
 }
 
+/// A valid token of a subject, signed by the key pair of a seed.
 fn token(seed: u8, subject: &str) -> String {
     let head = json!({ "typ": "JWT", "alg": "EdDSA", "kid": seed.to_string() });
     let claims =
@@ -30,6 +32,7 @@ fn encode(head: &Value, claims: &Value, seed: u8) -> String {
     format!("{signed}.{}", URL_SAFE_NO_PAD.encode(signature))
 }
 
+/// Writes the issuer's file of public keys.
 fn write_keys(path: &Path, seeds: &[u8]) {
     let keys = seeds.iter().map(|seed| {
         let x = URL_SAFE_NO_PAD.encode(signer(*seed).public_key());
@@ -60,8 +63,8 @@ async fn accepts(verifier: &Verifier, token: &str) -> bool {
 
 #[tokio::test(start_paused = true)]
 async fn keys_are_fetched_again_when_the_issuer_rotates_them() {
-    let dir = tempfile::tempdir().unwrap();
-    let path = dir.path().join("jwks.json");
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("jwks.json");
     write_keys(&path, &[1]);
     let verifier = Verifier::start(settings(&path)).await.unwrap();
     assert!(accepts(&verifier, &token(1, "ada")).await);
@@ -69,7 +72,7 @@ async fn keys_are_fetched_again_when_the_issuer_rotates_them() {
     write_keys(&path, &[1, 2]);
     assert!(
         !accepts(&verifier, &token(2, "ada")).await,
-        "the last fetch was a moment ago"
+        "keys are not fetched again before the gap has passed"
     );
     tokio::time::advance(FETCH_GAP).await;
     assert!(accepts(&verifier, &token(2, "ada")).await);
@@ -100,8 +103,8 @@ async fn keys_are_fetched_again_when_the_issuer_rotates_them() {
 
 #[tokio::test(start_paused = true)]
 async fn many_unknown_keys_at_once_cost_one_fetch() {
-    let dir = tempfile::tempdir().unwrap();
-    let path = dir.path().join("jwks.json");
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("jwks.json");
     write_keys(&path, &[1]);
     let verifier = Arc::new(Verifier::start(settings(&path)).await.unwrap());
     tokio::time::advance(FETCH_GAP).await;
@@ -110,16 +113,16 @@ async fn many_unknown_keys_at_once_cost_one_fetch() {
         let verifier = verifier.clone();
         tokio::spawn(async move { accepts(&verifier, &token(2, &n.to_string())).await })
     });
-    for one in tasks.collect::<Vec<_>>() {
-        assert!(!one.await.unwrap());
+    for task in tasks.collect::<Vec<_>>() {
+        assert!(!task.await.unwrap());
     }
     assert_eq!(verifier.failures(), 1);
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_cached_token_expires_too() {
-    let dir = tempfile::tempdir().unwrap();
-    let path = dir.path().join("jwks.json");
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("jwks.json");
     write_keys(&path, &[1]);
     let verifier = Verifier::start(settings(&path)).await.unwrap();
     let token = token(1, "ada");
@@ -133,9 +136,9 @@ async fn a_cached_token_expires_too() {
     assert!(fresh.verify(&token, now).await.is_none());
     // A token that names no key is verified by the only key for its algorithm.
     let claims = json!({ "iss": "i", "aud": "a", "sub": "s", "tenant": "t", "exp": NOW + 1 });
-    let unnamed = encode(&json!({ "alg": "EdDSA" }), &claims, 1);
-    assert!(accepts(&fresh, &unnamed).await);
+    let without_key_id = encode(&json!({ "alg": "EdDSA" }), &claims, 1);
+    assert!(accepts(&fresh, &without_key_id).await);
     write_keys(&path, &[1, 2]);
-    let two = Verifier::start(settings(&path)).await.unwrap();
-    assert!(!accepts(&two, &unnamed).await);
+    let two_keys = Verifier::start(settings(&path)).await.unwrap();
+    assert!(!accepts(&two_keys, &without_key_id).await);
 }

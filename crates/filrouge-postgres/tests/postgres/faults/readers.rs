@@ -1,4 +1,4 @@
-//! Connections for reads: a query that is canceled or fails does not affect the others.
+//! Connections for reads: a query that is canceled or fails does not affect other queries.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -12,8 +12,8 @@ use rand::Rng;
 use tokio::task::JoinSet;
 
 use crate::database;
-use crate::many::callers::{eventually, intact};
-use crate::many::{close, open, separate_server_options, started, wait};
+use crate::servers::callers::{eventually, intact};
+use crate::servers::{block_on, close, open, separate_server_options, start_turn};
 
 /// The number of transactions left open.
 fn left_open(database: &Database) -> usize {
@@ -22,29 +22,29 @@ fn left_open(database: &Database) -> usize {
     database.sql(sql).len()
 }
 
-/// Waits until no transaction is open: the ledger's own queries end soon, a leaked one would stay.
-async fn none_left_open(database: &Database) {
-    eventually("a transaction stays open", || left_open(database) == 0).await;
+/// Waits until no transaction is open: the ledger's own transactions end soon, a leaked one would stay.
+async fn assert_none_left_open(database: &Database) {
+    eventually("no transaction is open", || left_open(database) == 0).await;
 }
 
 #[test]
 fn a_query_that_panics_leaks_no_connection() {
     let database = database();
-    wait(async {
+    block_on(async {
         let mut options = separate_server_options(&database.url());
         options.readers = 2;
         let ledger = open(options);
-        started(&*ledger, "s", "r").await;
+        start_turn(&*ledger, "s", "r").await;
         for _ in 0..10 {
-            let asked = ledger.query(|snapshot| -> Result<(), _> {
+            let result = ledger.query(|snapshot| -> Result<(), _> {
                 snapshot.view.newest_log()?;
-                panic!("a fault in a query");
+                panic!("on purpose");
             });
-            assert_eq!(asked.await.unwrap_err().code, ErrorCode::Internal);
+            assert_eq!(result.await.unwrap_err().code, ErrorCode::Internal);
             let session = ledger.session(&operator("t"), &sid("s")).await.unwrap();
             assert_eq!(session.last_seq, 1);
         }
-        none_left_open(&database).await;
+        assert_none_left_open(&database).await;
         intact(&*ledger).await;
         close(vec![ledger]).await;
     });
@@ -61,14 +61,14 @@ fn tenant_text(n: usize) -> String {
     format!("of tenant {n}")
 }
 
-/// Starts a read or a write as a tenant, and stops waiting at a random moment; returns whether it was answered.
-async fn impatient(ledger: Arc<dyn Ledger>, n: usize, turn: filrouge_types::TurnId) -> bool {
+/// Starts a read or a write as a tenant, and abandons it at a random moment; returns whether it was answered before.
+async fn call_and_abandon(ledger: Arc<dyn Ledger>, n: usize, turn: filrouge_types::TurnId) -> bool {
     let (micros, writes) = {
         let mut rng = rand::rng();
         (1_u64 << rng.random_range(0..17), rng.random_bool(0.3))
     };
     let scope = tenant(n);
-    let act = async {
+    let call = async {
         if writes {
             let items = vec![item(Channel::Plan, &tenant_text(n))];
             let write = append("s", turn, items, None);
@@ -77,19 +77,23 @@ async fn impatient(ledger: Arc<dyn Ledger>, n: usize, turn: filrouge_types::Turn
             let (items, _) = ledger.items(&scope, &sid("s"), 0, 100).await.unwrap();
             assert!(!items.is_empty());
             for item in items {
-                assert_eq!(item.body.parts, text(&tenant_text(n)), "another tenant's");
+                assert_eq!(
+                    item.body.parts,
+                    text(&tenant_text(n)),
+                    "an item of another tenant"
+                );
             }
         }
     };
-    tokio::time::timeout(Duration::from_micros(micros), act)
+    tokio::time::timeout(Duration::from_micros(micros), call)
         .await
         .is_ok()
 }
 
 #[test]
-fn a_caller_that_stops_waiting_does_not_affect_others() {
+fn an_abandoned_call_does_not_affect_others() {
     let database = database();
-    wait(async {
+    block_on(async {
         let mut options = separate_server_options(&database.url());
         options.readers = 3;
         let ledger = open(options);
@@ -107,7 +111,7 @@ fn a_caller_that_stops_waiting_does_not_affect_others() {
         let mut answered = 0;
         for n in 0..2_000 {
             let n = n % TENANTS;
-            tasks.spawn(impatient(ledger.clone(), n, turns[n]));
+            tasks.spawn(call_and_abandon(ledger.clone(), n, turns[n]));
             if tasks.len() >= 12 {
                 answered += usize::from(tasks.join_next().await.unwrap().unwrap());
             }
@@ -123,7 +127,7 @@ fn a_caller_that_stops_waiting_does_not_affect_others() {
             ledger.write(cmd(&tenant(n), write)).await.unwrap();
             ledger.turn(&tenant(n), &sid("s"), *turn).await.unwrap();
         }
-        none_left_open(&database).await;
+        assert_none_left_open(&database).await;
         intact(&*ledger).await;
         close(vec![ledger]).await;
     });

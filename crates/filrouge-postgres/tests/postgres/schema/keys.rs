@@ -11,16 +11,17 @@ use filrouge_store::{KeyId, Keyring, Ledger};
 use filrouge_testbed::Database;
 use filrouge_types::{ErrorCode, FixedClock};
 
-use super::{at_once, block_on, open};
-use crate::{NOON, options};
+use super::{block_on, open, open_concurrently};
+use crate::{START_TIME, options};
 
+/// A keyring; each key is its id and the byte that fills its secret.
 fn ring(keys: &[(KeyId, u8)], active: KeyId) -> Arc<Keyring> {
     let secrets: BTreeMap<KeyId, [u8; 32]> =
         keys.iter().map(|(id, byte)| (*id, [*byte; 32])).collect();
     Arc::new(Keyring::new(secrets, active).unwrap())
 }
 
-fn foreign(url: &str, keyring: Arc<Keyring>) {
+fn assert_keyring_refused(url: &str, keyring: Arc<Keyring>) {
     let refused = open(url, keyring).map(drop).unwrap_err();
     assert_eq!(refused.code, ErrorCode::KeyMissing, "{refused}");
     assert!(
@@ -39,7 +40,7 @@ fn all_servers_need_the_same_keyring() {
     drop(open(&url, ring(&[(1, 1)], 1)).unwrap());
     let before = database.sql("SELECT * FROM filrouge.store ORDER BY name");
     for keys in [&[(1, 9)][..], &[(2, 2)], &[(0, 1), (1, 1)], &[(0, 0)]] {
-        foreign(&url, ring(keys, keys[0].0));
+        assert_keyring_refused(&url, ring(keys, keys[0].0));
     }
     assert_eq!(
         database.sql("SELECT * FROM filrouge.store ORDER BY name"),
@@ -52,10 +53,9 @@ fn all_servers_need_the_same_keyring() {
     drop(open(&url, ring(&[(1, 1)], 1)).unwrap());
 }
 
-/// Servers that start together on an empty database, or on a schema that was created by hand, each with its own new
-/// keyring.
+/// Servers with different new keyrings start together on an empty database, or on a schema that was created by hand.
 #[test]
-fn of_two_new_keyrings_one_is_refused() {
+fn only_one_of_several_new_keyrings_is_accepted() {
     for by_hand in [false, true, false, true, false] {
         let database = Database::new();
         if by_hand {
@@ -65,7 +65,7 @@ fn of_two_new_keyrings_one_is_refused() {
             }
         }
         let keyrings: Vec<_> = (1..=4).map(|n| ring(&[(1, n)], 1)).collect();
-        let opened = at_once(&database.url(), keyrings);
+        let opened = open_concurrently(&database.url(), keyrings);
         assert_eq!(opened.iter().filter(|o| o.is_ok()).count(), 1);
         for refused in opened.iter().filter_map(|o| o.as_ref().err()) {
             assert_eq!(refused.code, ErrorCode::KeyMissing, "{refused}");
@@ -73,14 +73,14 @@ fn of_two_new_keyrings_one_is_refused() {
     }
 }
 
-/// Two servers that were each rotated to a different second key.
+/// Several servers are each rotated to a different second key.
 #[test]
-fn of_two_rotations_one_is_refused() {
+fn only_one_of_several_rotations_is_accepted() {
     for _ in 0..5 {
         let database = Database::new();
         drop(open(&database.url(), ring(&[(1, 1)], 1)).unwrap());
         let keyrings = (2..=4).map(|n| ring(&[(1, 1), (2, n)], 2)).collect();
-        let opened = at_once(&database.url(), keyrings);
+        let opened = open_concurrently(&database.url(), keyrings);
         assert_eq!(opened.iter().filter(|o| o.is_ok()).count(), 1);
         for refused in opened.iter().filter_map(|o| o.as_ref().err()) {
             assert_eq!(refused.code, ErrorCode::KeyMissing, "{refused}");
@@ -89,11 +89,11 @@ fn of_two_rotations_one_is_refused() {
 }
 
 #[test]
-fn old_keys_verify_and_the_active_one_writes() {
+fn old_keys_verify_and_the_active_key_writes() {
     let database = Database::new();
     let url = database.url();
     let who = anyone();
-    let keys = || {
+    let key_ids = || {
         let heads = database
             .sql("SELECT substr(head, 3, 4) FROM filrouge.record ORDER BY session_pk, first_seq");
         heads
@@ -101,36 +101,36 @@ fn old_keys_verify_and_the_active_one_writes() {
             .map(|mut row| row.remove(0).unwrap())
             .collect::<Vec<_>>()
     };
-    let on = |keyring: &Arc<Keyring>| Fixture {
+    let fixture_with = |keyring: &Arc<Keyring>| Fixture {
         ledger: Arc::new(open(&url, keyring.clone()).unwrap()) as Arc<dyn Ledger>,
-        clock: Arc::new(FixedClock::at(NOON)),
+        clock: Arc::new(FixedClock::at(START_TIME)),
         keyring: keyring.clone(),
         keep: Box::new(()),
     };
     block_on(async {
-        let f = on(&ring(&[(1, 1)], 1));
+        let f = fixture_with(&ring(&[(1, 1)], 1));
         f.complete_turn(&who, "old", "r", "a").await;
         let turn = f.start(&who, "both", "r").await;
         f.ledger.close().await;
 
-        let f = on(&ring(&[(1, 1), (2, 2)], 2));
+        let f = fixture_with(&ring(&[(1, 1), (2, 2)], 2));
         f.intact().await;
         let again = f.start(&who, "both", "r").await;
         assert!(
             again.replayed && again.turn_id == turn.turn_id,
-            "turn ids outlive a rotation"
+            "turn ids remain valid after a rotation"
         );
         f.complete_turn(&who, "both", "r2", "a").await;
         f.complete_turn(&who, "new", "r", "a").await;
         f.intact().await;
         f.ledger.close().await;
         assert_eq!(
-            keys(),
+            key_ids(),
             ["\\x00000001", "\\x00000001", "\\x00000002", "\\x00000002"]
         );
 
         // A server with the keyring from before the rotation reads what it has the key for.
-        let f = on(&ring(&[(1, 1)], 1));
+        let f = fixture_with(&ring(&[(1, 1)], 1));
         assert_eq!(
             code(f.ledger.items(&who, &sid("new"), 0, 9).await),
             ErrorCode::KeyMissing

@@ -1,10 +1,10 @@
-//! Edited, deleted, swapped and forged rows are refused.
+//! Rows that are edited, deleted, swapped or forged outside filrouge are refused.
 
-use super::play::{Case, case, play};
+use super::operations::{Case, case, run_case};
 
-/// Every operation on the victim is refused.
+/// The letters of all operations.
 const ALL: &str = "sit1an";
-/// Operations on the victim's open turn are refused.
+/// Selects the victim's open turn.
 const OPEN: &str = "WHERE session_pk = $pk AND open";
 
 #[test]
@@ -37,11 +37,11 @@ fn changed_sessions_and_heads_are_refused() {
             "UPDATE filrouge.head SET data = (SELECT data FROM filrouge.head WHERE pk = $other) WHERE pk = $pk",
         ),
     ] {
-        play(&case(name, sql, ALL));
+        run_case(&case(name, sql, ALL));
     }
     let swapped = "UPDATE filrouge.head h SET data = (SELECT data FROM filrouge.head o
         WHERE o.pk = CASE h.pk WHEN $pk THEN $other ELSE $pk END) WHERE pk IN ($pk, $other)";
-    play(&Case {
+    run_case(&Case {
         confined: false,
         ..case("heads swapped", swapped, ALL)
     });
@@ -61,7 +61,7 @@ fn changed_turns_are_refused() {
             format!("UPDATE filrouge.turn SET open_since = NULL {OPEN}"),
             "ta",
         ),
-        ("turn called closed", format!("UPDATE filrouge.turn SET open = false {OPEN}"), "ta"),
+        ("turn marked as closed", format!("UPDATE filrouge.turn SET open = false {OPEN}"), "ta"),
         ("turn data emptied", format!("UPDATE filrouge.turn SET data = '' {OPEN}"), "ta"),
         (
             "turn id changed",
@@ -96,7 +96,7 @@ fn changed_turns_are_refused() {
             "t",
         ),
     ] {
-        play(&case(name, sql, letters));
+        run_case(&case(name, sql, letters));
     }
 }
 
@@ -145,13 +145,13 @@ fn changed_records_are_refused() {
         ("body emptied", format!("UPDATE filrouge.record SET body = '' {first}"), "it1"),
         ("head emptied", format!("UPDATE filrouge.record SET head = '' {first}"), "it1"),
     ] {
-        play(&case(name, sql, letters));
+        run_case(&case(name, sql, letters));
     }
     let swapped =
         "UPDATE filrouge.record SET session_pk = 999 WHERE session_pk = $pk AND first_seq = 1;
         UPDATE filrouge.record SET session_pk = $pk WHERE session_pk = $other AND first_seq = 1;
         UPDATE filrouge.record SET session_pk = $other WHERE session_pk = 999";
-    play(&Case {
+    run_case(&Case {
         confined: false,
         ..case("records of two sessions swapped", swapped, "it1")
     });
@@ -208,7 +208,7 @@ fn changed_rows_that_refer_to_items_are_refused() {
             "INSERT INTO filrouge.draft SELECT $pk, place, data FROM filrouge.draft LIMIT 1",
         ),
     ] {
-        play(&case(name, sql, ""));
+        run_case(&case(name, sql, ""));
     }
 }
 
@@ -258,7 +258,7 @@ fn rows_without_a_session_are_refused() {
              VALUES (-7, 't', 'forged', 0, '{}', 0)",
         ),
     ] {
-        play(&case(name, sql, ""));
+        run_case(&case(name, sql, ""));
     }
 }
 
@@ -288,7 +288,7 @@ fn a_changed_commit_log_is_refused() {
              DELETE FROM filrouge.commit_log WHERE commit_no > 0".to_owned(),
         ),
     ] {
-        play(&Case { confined: false, ..case(name, sql, "sit1an") });
+        run_case(&Case { confined: false, ..case(name, sql, ALL) });
     }
     for (name, sql) in [
         (
@@ -300,6 +300,6 @@ fn a_changed_commit_log_is_refused() {
             "DELETE FROM filrouge.commit_log WHERE commit_no = 2",
         ),
     ] {
-        play(&case(name, sql, ""));
+        run_case(&case(name, sql, ""));
     }
 }

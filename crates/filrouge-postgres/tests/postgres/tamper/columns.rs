@@ -11,7 +11,7 @@ use tokio_postgres::Client;
 
 use super::readings::{Reading, readings};
 use super::{SessionPkName, block_on, names, raw, rows, world};
-use crate::{keyring, on, options};
+use crate::{fixture_at, keyring, options};
 
 /// A column of a table.
 struct Column {
@@ -62,7 +62,7 @@ impl Column {
     }
 
     /// A value to replace NULL with.
-    fn some(&self) -> &'static str {
+    fn value_for_null(&self) -> &'static str {
         match self.kind.as_str() {
             "bytea" => "'\\x00112233445566778899aabbccddeeff'",
             "text" => "'x'",
@@ -70,19 +70,20 @@ impl Column {
         }
     }
 
+    /// The changes to try on the value of one row; `n` selects the bit.
     fn changes(&self, is_null: bool, n: usize) -> Vec<Change> {
         let change = |what, value: &str| Change {
             what,
             value: value.to_owned(),
         };
         match (is_null, self.nullable) {
-            (true, _) => vec![change("from NULL", self.some())],
+            (true, _) => vec![change("from NULL", self.value_for_null())],
             (false, true) => vec![change("bit", &self.flipped(n)), change("to NULL", "NULL")],
             (false, false) => vec![change("bit", &self.flipped(n))],
         }
     }
 
-    /// The column with the session's number, in tables whose rows belong to sessions.
+    /// The column with the session's number, if the table's rows belong to sessions.
     fn owner(&self) -> Option<&'static str> {
         match self.table.as_str() {
             "session" | "head" => Some("pk"),
@@ -92,8 +93,8 @@ impl Column {
     }
 }
 
-/// The rows of a table to change: the first, the last, one in the middle.
-async fn some_rows(client: &Client, table: &str, most: usize) -> Vec<String> {
+/// The places of up to `max_rows` rows to change: first the first row, the last one and one in the middle.
+async fn rows_to_change(client: &Client, table: &str, max_rows: usize) -> Vec<String> {
     let sql = format!("SELECT ctid::text FROM filrouge.{table} ORDER BY ctid");
     let all: Vec<String> = rows(client, &sql)
         .await
@@ -104,7 +105,7 @@ async fn some_rows(client: &Client, table: &str, most: usize) -> Vec<String> {
     let (last, middle) = (all.len() - 1, all.len() / 2);
     let mut chosen = vec![0, last, middle];
     chosen.extend(1..last);
-    chosen.truncate(most);
+    chosen.truncate(max_rows);
     chosen.sort_unstable();
     chosen.dedup();
     chosen.into_iter().map(|n| all[n].clone()).collect()
@@ -119,20 +120,20 @@ struct Trial<'a> {
 }
 
 impl Trial<'_> {
-    /// Changes one value, judges the effect, and restores the value.
+    /// Changes one value, checks the effect, and restores the value.
     async fn change(&self, column: &Column, place: &mut String, n: usize) {
         let (table, c) = (&column.table, &column.name);
         let owner = column.owner().unwrap_or("NULL::bigint");
         let sql = format!("SELECT {c}::text, {owner} FROM filrouge.{table} WHERE ctid = '{place}'");
         let row = rows(&self.client, &sql).await.remove(0);
-        let (old, of) = (row[0].clone(), row[1].clone());
+        let (old, pk) = (row[0].clone(), row[1].clone());
         for change in column.changes(old.is_none(), n) {
             let name = format!(
                 "{table}.{c} {} {n} of {old:?} (running: {})",
                 change.what, self.running
             );
             let open = if self.running {
-                Some(on(self.url, keyring()))
+                Some(fixture_at(self.url, keyring()))
             } else {
                 None
             };
@@ -140,7 +141,7 @@ impl Trial<'_> {
                 continue;
             };
             *place = changed;
-            self.judge(column, open, of.as_deref(), &name).await;
+            self.check(column, open, pk.as_deref(), &name).await;
             let back = old.as_ref().map_or("NULL".to_owned(), |old| {
                 format!("'{}'::{}", old.replace('\'', "''"), column.kind)
             });
@@ -148,7 +149,7 @@ impl Trial<'_> {
         }
     }
 
-    /// Returns the row's new place; `None` if another row has that key.
+    /// Stores a value; returns the row's new place, or `None` if another row has that key.
     async fn put(&self, column: &Column, place: &str, value: &str) -> Option<String> {
         let (table, c) = (&column.table, &column.name);
         let sql = format!(
@@ -167,68 +168,68 @@ impl Trial<'_> {
         rows(&self.client, &newest).await.remove(0).remove(0)
     }
 
-    async fn judge(&self, column: &Column, open: Option<Fixture>, of: Option<&str>, name: &str) {
+    /// Asserts that the change is detected, and that no other session is refused.
+    async fn check(&self, column: &Column, open: Option<Fixture>, pk: Option<&str>, name: &str) {
         if column.table == "store" {
-            return self.judge_opening(name);
+            return self.check_opening(name);
         }
-        let f = open.unwrap_or_else(|| on(self.url, keyring()));
+        let f = open.unwrap_or_else(|| fixture_at(self.url, keyring()));
         let (now, report) = (readings(&f).await, f.ledger.verify(None).await.unwrap());
         f.ledger.close().await;
-        let of = of.map(|pk| self.names[&pk.parse().unwrap()]);
-        let mut noticed = report.verdict() != Verdict::Intact;
+        let session = pk.map(|pk| self.names[&pk.parse().unwrap()]);
+        let mut detected = report.verdict() != Verdict::Intact;
         for (before, now) in self.before.iter().zip(&now) {
             if before.answer == now.answer {
                 continue;
             }
-            let excused = excused(column, before, now);
             assert!(
-                now.refused() || excused,
+                now.refused() || may_differ(column, before, now),
                 "{name}: a wrong answer to {:?}: {:?}, which was {:?}",
-                now.asked,
+                now.query,
                 now.answer,
                 before.answer
             );
-            noticed |= now.refused();
-            self.confined(column, of, now, name);
+            detected |= now.refused();
+            self.assert_confined(column, session, now, name);
         }
         // Spare bits of a compressed frame may change what is stored without changing its contents; the agents of a
         // session are derived and have no MAC.
-        let silent = (&*column.table, &*column.name) == ("record", "body")
+        let may_be_undetected = (&*column.table, &*column.name) == ("record", "body")
             || column.table == "session_agent";
-        assert!(noticed || silent, "{name}: no read was refused");
-        if !silent {
+        assert!(detected || may_be_undetected, "{name}: no read was refused");
+        if !may_be_undetected {
             assert_ne!(
                 report.verdict(),
                 Verdict::Intact,
                 "{name}: verify found nothing"
             );
-            named(column, of, &report, name);
+            assert_names(column, session, &report, name);
         }
     }
 
-    /// A fault in one session must not block reads of others.
-    fn confined(&self, column: &Column, of: Option<&str>, now: &Reading, name: &str) {
+    /// Asserts that a change in one session does not block reads of others.
+    fn assert_confined(&self, column: &Column, changed: Option<&str>, now: &Reading, name: &str) {
         // A moved row concerns the session it was moved to.
         let moved = column.owner() == Some(column.name.as_str());
-        if let (Some(of), Some(session)) = (of, now.session) {
+        if let (Some(changed), Some(session)) = (changed, now.session) {
             assert!(
-                of == session || moved,
+                changed == session || moved,
                 "{name}: {} is refused: {:?}",
-                now.asked,
+                now.query,
                 now.answer
             );
         }
         if column.table == "note" {
             assert!(
-                now.asked.starts_with("note"),
+                now.query.starts_with("note"),
                 "{name}: {} is refused",
-                now.asked
+                now.query
             );
         }
     }
 
-    /// The table `store` is read when a store is opened.
-    fn judge_opening(&self, name: &str) {
+    /// Asserts that the store is not opened: the table `store` is read only then.
+    fn check_opening(&self, name: &str) {
         let refused = PostgresLedger::open(options(self.url, keyring()))
             .map(drop)
             .unwrap_err();
@@ -242,25 +243,25 @@ impl Trial<'_> {
 }
 
 /// Whether a reading may differ without being refused.
-fn excused(column: &Column, before: &Reading, now: &Reading) -> bool {
+fn may_differ(column: &Column, before: &Reading, now: &Reading) -> bool {
     let code = now.answer.as_ref().err().map(|f| f.code);
     match (column.table.as_str(), column.name.as_str()) {
         // The table only serves to find sessions, which are then verified.
-        ("session_agent", _) => now.asked.contains("by agent"),
+        ("session_agent", _) => now.query.contains("by agent"),
         // The turn's id no longer finds it: lists and `verify` report the cause.
         ("turn", "session_pk" | "turn_id") if code == Some(ErrorCode::TurnNotFound) => true,
         // Only `verify` reports unreadable open turns.
-        ("turn", _) => now.asked == "silent turns",
-        // Drafts are not chained, so a missing one is not noticed.
-        ("draft", "session_pk" | "place") => now.asked == "drafts drafting",
+        ("turn", _) => now.query == "silent turns",
+        // Drafts are not chained, so reads do not detect a missing one.
+        ("draft", "session_pk" | "place") => now.query == "drafts drafting",
         // A page without the newest events is well-formed; the log shows how many there were.
-        ("event", "session_pk" | "number") => now.asked.starts_with("events"),
+        ("event", "session_pk" | "number") => now.query.starts_with("events"),
         // Events of a missing session are orphans, in any tenant; `verify` reports it.
         ("session", "pk" | "tenant_id") => {
-            now.asked.starts_with("events of all") && !shows_more(before, now)
+            now.query.starts_with("events of all") && !shows_more(before, now)
         }
         // An unreadable checkpoint is skipped in favor of an older one, never of one that was not written.
-        ("checkpoint", _) => now.asked.starts_with("checkpoints") && !shows_more(before, now),
+        ("checkpoint", _) => now.query.starts_with("checkpoints") && !shows_more(before, now),
         _ => false,
     }
 }
@@ -273,23 +274,24 @@ fn shows_more(before: &Reading, now: &Reading) -> bool {
     }
 }
 
-/// `verify` names the session, if the row belongs to one.
-fn named(column: &Column, of: Option<&str>, report: &VerificationReport, name: &str) {
-    let Some(of) = of.filter(|_| column.owner() != Some(column.name.as_str())) else {
+/// Asserts that `verify` names the session, if the row belongs to one.
+fn assert_names(column: &Column, session: Option<&str>, report: &VerificationReport, name: &str) {
+    let Some(session) = session.filter(|_| column.owner() != Some(column.name.as_str())) else {
         return;
     };
-    let names =
-        |f: &Finding| f.session_id.as_deref() == Some(of) || f.what.contains(&format!("{of:?}"));
+    let names = |f: &Finding| {
+        f.session_id.as_deref() == Some(session) || f.what.contains(&format!("{session:?}"))
+    };
     assert!(report.findings.iter().any(names), "{name}: {report:?}");
 }
 
-/// Tries each column of the tables that `wanted` accepts, in `most` rows or as many as `FILROUGE_TAMPER_ROWS` says.
-fn try_columns(running: bool, most: usize, wanted: impl Fn(&str) -> bool) {
-    let most = std::env::var("FILROUGE_TAMPER_ROWS").map_or(most, |n| n.parse().unwrap());
+/// Tries each column of the tables that `select` accepts, in `max_rows` rows or as many as `FILROUGE_TAMPER_ROWS` says.
+fn try_columns(running: bool, max_rows: usize, select: impl Fn(&str) -> bool) {
+    let max_rows = std::env::var("FILROUGE_TAMPER_ROWS").map_or(max_rows, |n| n.parse().unwrap());
     let database = world();
     let url = database.url();
     block_on(async {
-        let f = on(&url, keyring());
+        let f = fixture_at(&url, keyring());
         let (before, names) = (readings(&f).await, names(&*f.ledger).await);
         f.ledger.close().await;
         let trial = Trial {
@@ -302,21 +304,21 @@ fn try_columns(running: bool, most: usize, wanted: impl Fn(&str) -> bool) {
         let columns = columns(&trial.client).await;
         let mut by_table: BTreeMap<&str, Vec<&Column>> = BTreeMap::new();
         // The search index is derived and not verified.
-        let journal = columns.iter().filter(|c| !c.table.starts_with("search_"));
-        for column in journal.filter(|c| wanted(&c.table)) {
+        let verified = columns.iter().filter(|c| !c.table.starts_with("search_"));
+        for column in verified.filter(|c| select(&c.table)) {
             by_table.entry(&column.table).or_default().push(column);
         }
         assert!(!by_table.is_empty());
         let mut n = 0;
         for (table, columns) in by_table {
-            for mut place in some_rows(&trial.client, table, most).await {
+            for mut place in rows_to_change(&trial.client, table, max_rows).await {
                 for column in &columns {
                     n += 37;
                     trial.change(column, &mut place, n).await;
                 }
             }
         }
-        let f = on(&url, keyring());
+        let f = fixture_at(&url, keyring());
         f.intact().await;
         let after = readings(&f).await;
         assert!(
@@ -349,9 +351,9 @@ fn changed_columns_of_other_tables_are_found() {
     });
 }
 
-/// A running ledger also finds what a comparison with the log finds, a moment later (see `running`).
+/// Not the tables whose changes a running ledger finds later, when it compares them with the log (see `running`).
 #[test]
 fn a_running_ledger_finds_changed_columns() {
-    let compared = ["session", "head", "note", "commit_log", "store"];
-    try_columns(true, 1, |table| !compared.contains(&table));
+    let compared_later = ["session", "head", "note", "commit_log", "store"];
+    try_columns(true, 1, |table| !compared_later.contains(&table));
 }

@@ -1,4 +1,4 @@
-//! Every possible read of the world, to compare before and after.
+//! All reads of the world, to compare their answers before and after a change.
 
 use std::collections::BTreeMap;
 
@@ -8,11 +8,11 @@ use filrouge_store::read::{TurnOrder, TurnQuery};
 use filrouge_types::{ErrorCode, Failure, Timestamp};
 
 use super::{SESSIONS, scopes};
-use crate::NOON;
+use crate::START_TIME;
 
 /// A query, the session it concerns (none for a list, a note or the feed), and the answer.
 pub(super) struct Reading {
-    pub(super) asked: String,
+    pub(super) query: String,
     pub(super) session: Option<&'static str>,
     pub(super) answer: Result<String, Failure>,
 }
@@ -25,7 +25,7 @@ impl Reading {
     }
 }
 
-fn reported<T: std::fmt::Debug>(answer: Result<T, Failure>) -> Result<String, Failure> {
+fn debug_text<T: std::fmt::Debug>(answer: Result<T, Failure>) -> Result<String, Failure> {
     answer.map(|answer| format!("{answer:?}"))
 }
 
@@ -33,63 +33,66 @@ fn reported<T: std::fmt::Debug>(answer: Result<T, Failure>) -> Result<String, Fa
 pub(super) async fn readings(f: &Fixture) -> Vec<Reading> {
     let mut all = Vec::new();
     for s in SESSIONS {
-        of_session(f, s, "t", &mut all).await;
+        read_session(f, s, "t", &mut all).await;
     }
-    of_session(f, "theirs", "u", &mut all).await;
-    let mut put = |asked: String, answer| {
+    read_session(f, "theirs", "u", &mut all).await;
+    let mut put = |query: String, answer| {
         all.push(Reading {
-            asked,
+            query,
             session: None,
             answer,
         });
     };
     for name in ["a", "b", "c"] {
-        put(format!("note {name}"), reported(f.ledger.note(name).await));
+        put(
+            format!("note {name}"),
+            debug_text(f.ledger.note(name).await),
+        );
     }
     for (n, who) in scopes().iter().chain([&user("ann")]).enumerate() {
         for (name, filter) in filters() {
             let list = f.ledger.sessions(who, filter, None, 50).await;
-            put(format!("list {n} {name}"), reported(list));
+            put(format!("list {n} {name}"), debug_text(list));
         }
         let feed = f.ledger.changes(who, "0".parse().unwrap(), 500).await;
-        put(format!("feed {n}"), reported(feed));
+        put(format!("feed {n}"), debug_text(feed));
     }
     let silent = f.ledger.query(|snapshot| {
         let before = filrouge_types::Timestamp::from_micros(i64::MAX);
         snapshot.view.silent_turns(before, 99)
     });
-    put("silent turns".to_owned(), reported(silent.await));
+    put("silent turns".to_owned(), debug_text(silent.await));
     for tenant in ["t", "u"] {
-        let of_all = events_of_all(f, tenant).await;
-        put(format!("events of all of {tenant}"), of_all);
+        let events = events_of_all(f, tenant).await;
+        put(format!("events of all of {tenant}"), events);
     }
     all
 }
 
 async fn events_of_all(f: &Fixture, tenant: &str) -> Result<String, Failure> {
     let tenant = operator(tenant).tenant;
-    let ever = [i64::MIN, i64::MAX].map(Timestamp::from_micros);
-    let asked = f.ledger.query(move |snapshot| {
+    let always = [i64::MIN, i64::MAX].map(Timestamp::from_micros);
+    let events = f.ledger.query(move |snapshot| {
         let mut all = String::new();
-        snapshot.tenant_events(&tenant, ever.into(), &mut |session, event| {
+        snapshot.tenant_events(&tenant, always.into(), &mut |session, event| {
             all.push_str(&format!("{session:?} {event:?}\n"));
             Ok(())
         })?;
         Ok(all)
     });
-    asked.await
+    events.await
 }
 
 /// The session's checkpoints, one per line, and the newest readable one.
 async fn checkpoints(f: &Fixture, who: &Scope, s: &str) -> Result<String, Failure> {
     let (who, id) = (who.clone(), sid(s));
-    let asked = f.ledger.query(move |snapshot| {
+    let checkpoints = f.ledger.query(move |snapshot| {
         let all = snapshot.checkpoints(&who, &id)?;
         let newest = snapshot.newest_checkpoint(&snapshot.get(&who, &id)?)?;
         let shown = all.into_iter().flatten().chain(newest.checkpoint);
         Ok(shown.map(|c| format!("{c:?}\n")).collect())
     });
-    asked.await
+    checkpoints.await
 }
 
 fn filters() -> [(&'static str, SessionFilter); 5] {
@@ -127,18 +130,18 @@ fn filters() -> [(&'static str, SessionFilter); 5] {
     ]
 }
 
-async fn of_session(f: &Fixture, s: &'static str, tenant: &str, all: &mut Vec<Reading>) {
+async fn read_session(f: &Fixture, s: &'static str, tenant: &str, all: &mut Vec<Reading>) {
     let (who, id) = (operator(tenant), sid(s));
-    let mut put = |asked: &str, answer| {
+    let mut put = |name: &str, answer| {
         all.push(Reading {
-            asked: format!("{asked} {s}"),
+            query: format!("{name} {s}"),
             session: Some(s),
             answer,
         });
     };
-    put("session", reported(f.ledger.session(&who, &id).await));
-    put("items", reported(f.ledger.items(&who, &id, 0, 100).await));
-    put("tail", reported(f.ledger.items(&who, &id, 3, 100).await));
+    put("session", debug_text(f.ledger.session(&who, &id).await));
+    put("items", debug_text(f.ledger.items(&who, &id, 0, 100).await));
+    put("tail", debug_text(f.ledger.items(&who, &id, 3, 100).await));
     for (order, include_redacted) in [(TurnOrder::Oldest, true), (TurnOrder::Newest, false)] {
         let query = TurnQuery {
             status: None,
@@ -147,21 +150,24 @@ async fn of_session(f: &Fixture, s: &'static str, tenant: &str, all: &mut Vec<Re
             cursor: None,
             limit: 50,
         };
-        put("turns", reported(f.ledger.turns(&who, &id, query).await));
+        put("turns", debug_text(f.ledger.turns(&who, &id, query).await));
     }
     for request in ["r0", "r1", "open", "replaced", "new", "more"] {
         let turn = f.keyring.turn_id(&who.tenant, &id, &rid(request));
         let answer = f.ledger.turn(&who, &id, turn).await;
-        put(&format!("turn {request}"), reported(answer));
+        put(&format!("turn {request}"), debug_text(answer));
     }
-    put("events", reported(f.ledger.events(&who, &id, 0, 50).await));
+    put(
+        "events",
+        debug_text(f.ledger.events(&who, &id, 0, 50).await),
+    );
     let drafts = f.ledger.drafts(&who, &id, BTreeMap::new()).await;
-    put("drafts", reported(drafts));
+    put("drafts", debug_text(drafts));
     put("checkpoints", checkpoints(f, &who, s).await);
-    let (held, name) = (who.clone(), id.clone());
-    let now = Timestamp::from_micros(NOON);
+    let (scope, session) = (who.clone(), id.clone());
+    let now = Timestamp::from_micros(START_TIME);
     let lease = f
         .ledger
-        .query(move |snapshot| snapshot.lease(&held, &name, now));
-    put("lease", reported(lease.await));
+        .query(move |snapshot| snapshot.lease(&scope, &session, now));
+    put("lease", debug_text(lease.await));
 }

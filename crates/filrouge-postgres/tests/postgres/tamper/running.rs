@@ -6,12 +6,12 @@ use filrouge_store::contract::Fixture;
 use filrouge_store::contract::fixture::{anyone, append, item, rid, sid};
 use filrouge_types::{Channel, ErrorCode};
 
-use super::play::{VICTIM, refused};
+use super::operations::{VICTIM, refused_operations};
 use super::{block_on, raw, world};
-use crate::{keyring, on};
+use crate::{fixture_at, keyring};
 
-/// Waits until the store's health reports a change; sessions are compared soon after a commit.
-pub(super) async fn reported(f: &Fixture) {
+/// Waits until the ledger's health reports a change: sessions are compared soon after a commit.
+pub(super) async fn wait_for_report(f: &Fixture) {
     let begun = Instant::now();
     for n in 0.. {
         if f.ledger.health().integrity.is_some() {
@@ -19,7 +19,7 @@ pub(super) async fn reported(f: &Fixture) {
         }
         assert!(
             begun.elapsed() < Duration::from_secs(60),
-            "nothing is reported"
+            "no change is reported"
         );
         if n == 0 {
             // This write is refused if the log itself was changed; then the change is reported at once.
@@ -32,7 +32,7 @@ pub(super) async fn reported(f: &Fixture) {
 /// Genuine rows of an older state have valid MACs: only the log shows that they are not the newest.
 #[test]
 fn older_state_is_found_without_a_query() {
-    for (sql, all) in [
+    for (sql, refuses_all) in [
         ("UPDATE filrouge.head h SET data = (SELECT data FROM old.head o WHERE o.pk = h.pk)
           WHERE pk = (SELECT pk FROM filrouge.session WHERE session_id = 'victim')", false),
         ("DELETE FROM filrouge.head WHERE pk = (SELECT pk FROM filrouge.session WHERE session_id = 'victim');
@@ -42,16 +42,16 @@ fn older_state_is_found_without_a_query() {
     ] {
         block_on(async {
             let database = world();
-            let f = on(&database.url(), keyring());
+            let f = fixture_at(&database.url(), keyring());
             raw(&database.url()).await.batch_execute(sql).await.unwrap();
-            if all {
-                // The next write or read sees that the newest commit is a different one.
+            if refuses_all {
+                // The next write finds that the newest commit has changed.
                 let write = f.create(&anyone(), "next").await;
                 assert_eq!(write.unwrap_err().code, ErrorCode::IntegrityError);
             }
-            reported(&f).await;
-            assert_eq!(refused(&f, VICTIM, sql).await, "sit1an", "{sql}");
-            assert_eq!(refused(&f, "other", sql).await.is_empty(), !all, "{sql}");
+            wait_for_report(&f).await;
+            assert_eq!(refused_operations(&f, VICTIM, sql).await, "sit1an", "{sql}");
+            assert_eq!(refused_operations(&f, "other", sql).await.is_empty(), !refuses_all, "{sql}");
             f.ledger.close().await;
         });
     }
@@ -72,10 +72,10 @@ const RESTORE_OLDER: &str = "
 /// Two servers write other sessions meanwhile. Nothing is added to the older state, and nothing but the victim is
 /// refused, before and after a restart.
 #[test]
-fn a_session_that_is_put_back_is_refused_at_once() {
+fn a_session_restored_to_an_older_state_is_refused_at_once() {
     block_on(async {
         let database = world();
-        let open = || on(&database.url(), keyring());
+        let open = || fixture_at(&database.url(), keyring());
         let (f, second) = (open(), open());
         let pk = "(SELECT pk FROM old.session WHERE tenant_id = 't' AND session_id = 'victim')";
         // The second server writes the newest state, which the first has not read yet.
@@ -94,16 +94,16 @@ fn a_session_that_is_put_back_is_refused_at_once() {
             for n in 0..3 {
                 let new = format!("new-{}-{n}", f.ledger.position().commit_no);
                 f.create(&anyone(), &new).await.unwrap();
-                assert_eq!(refused(f, VICTIM, "put back").await, "sit1an");
-                assert_eq!(refused(f, "other", "put back").await, "");
+                assert_eq!(refused_operations(f, VICTIM, "restored").await, "sit1an");
+                assert_eq!(refused_operations(f, "other", "restored").await, "");
             }
             assert!(f.ledger.health().integrity.is_some());
         }
         f.ledger.close().await;
         second.ledger.close().await;
         let f = open();
-        assert_eq!(refused(&f, VICTIM, "reopened").await, "sit1an");
-        assert_eq!(refused(&f, "other", "reopened").await, "");
+        assert_eq!(refused_operations(&f, VICTIM, "reopened").await, "sit1an");
+        assert_eq!(refused_operations(&f, "other", "reopened").await, "");
         f.ledger.close().await;
     });
 }

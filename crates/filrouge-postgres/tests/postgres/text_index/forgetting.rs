@@ -6,22 +6,22 @@ use filrouge_store::text_index::{IndexScope, Shard, TextIndex};
 use filrouge_testbed::Database;
 use filrouge_types::ErrorCode;
 
-use super::{count, on, row};
-use crate::many::callers::eventually;
-use crate::many::wait;
+use super::{count, index_at, row};
+use crate::servers::block_on;
+use crate::servers::callers::eventually;
 use crate::{database, keyring};
 
 /// A store with two indexed sessions, each with a vector.
-async fn filled() -> (Database, Fixture) {
+async fn filled_store() -> (Database, Fixture) {
     let database = database();
-    let f = crate::on(&database.url(), keyring());
+    let f = crate::fixture_at(&database.url(), keyring());
     for s in ["s", "other"] {
         f.complete_turn(&anyone(), s, "r", "an elephant").await;
     }
     let url = database.url();
     blocking(move || {
-        let index = on(&url);
-        let both = ["s", "other"].map(|s| texts(&own(), s, &["an elephant", "in the room"]));
+        let index = index_at(&url);
+        let both = ["s", "other"].map(|s| texts(&own_shard(), s, &["an elephant", "in the room"]));
         index.apply(&both, Some(b"1")).unwrap();
         let all = index.without_vector("e", u32::MAX, 9).unwrap();
         let vectors: Vec<_> = all.into_iter().map(|no| (no, vec![1, 2])).collect();
@@ -31,7 +31,7 @@ async fn filled() -> (Database, Fixture) {
     (database, f)
 }
 
-fn own() -> Shard {
+fn own_shard() -> Shard {
     shard(anyone().tenant.as_str(), "somebody")
 }
 
@@ -39,6 +39,7 @@ async fn blocking<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) 
     tokio::task::spawn_blocking(work).await.unwrap()
 }
 
+/// The index's count of forgettings, which makes feeders read again.
 fn forgotten(database: &Database) -> u64 {
     let row = row(database, "SELECT forgotten FROM filrouge.search_state");
     row[0].as_ref().unwrap().parse().unwrap()
@@ -46,8 +47,8 @@ fn forgotten(database: &Database) -> u64 {
 
 #[test]
 fn a_redaction_deletes_the_sessions_documents() {
-    wait(async {
-        let (database, f) = filled().await;
+    block_on(async {
+        let (database, f) = filled_store().await;
         assert_eq!(forgotten(&database), 0);
         f.redacted(&anyone(), redact_items("s", &[(1, 1), (2, 2)]))
             .await
@@ -57,14 +58,17 @@ fn a_redaction_deletes_the_sessions_documents() {
         assert_eq!(count(&database, "search_vector"), 2);
         let url = database.url();
         blocking(move || {
-            let index = on(&url);
+            let index = index_at(&url);
             let unread = index.unread(9).unwrap();
             assert_eq!(unread.len(), 1);
             assert_eq!(
                 (&*unread[0].entry.key, unread[0].entry.stamp),
                 ("s", [0, 0])
             );
-            assert_eq!(found(&index, &own(), &["elephant"]), ["0=an elephant"]);
+            assert_eq!(
+                found(&index, &own_shard(), &["elephant"]),
+                ["0=an elephant"]
+            );
             assert_eq!(index.position().unwrap().as_deref(), Some(&b"1"[..]));
         })
         .await;
@@ -75,8 +79,8 @@ fn a_redaction_deletes_the_sessions_documents() {
 
 #[test]
 fn an_erasure_deletes_the_session() {
-    wait(async {
-        let (database, f) = filled().await;
+    block_on(async {
+        let (database, f) = filled_store().await;
         f.erase(&anyone(), "s").await.unwrap();
         assert_eq!(forgotten(&database), 1);
         assert_eq!(count(&database, "search_session"), 1);
@@ -91,11 +95,10 @@ fn an_erasure_deletes_the_session() {
     });
 }
 
-/// A rollback restores what the transaction has deleted.
 #[test]
-fn documents_that_are_not_redacted_stay() {
-    wait(async {
-        let (database, f) = filled().await;
+fn documents_of_a_refused_or_rolled_back_redaction_stay() {
+    block_on(async {
+        let (database, f) = filled_store().await;
         let refused = f.redacted(&anyone(), redact_items("s", &[(1, 99)])).await;
         assert_eq!(refused.unwrap_err().code, ErrorCode::Invalid);
         database.sql(
@@ -110,21 +113,21 @@ fn documents_that_are_not_redacted_stay() {
 /// A feeder that has read a session before its redaction writes nothing back, whichever of the two comes first.
 #[test]
 fn text_read_before_a_redaction_is_not_written_back() {
-    wait(async {
-        let (database, f) = filled().await;
+    block_on(async {
+        let (database, f) = filled_store().await;
         let url = database.url();
         let seen = {
             let url = url.clone();
-            blocking(move || on(&url).seen().unwrap()).await
+            blocking(move || index_at(&url).seen().unwrap()).await
         };
         f.redacted(&anyone(), redact_items("s", &[(2, 2)]))
             .await
             .unwrap();
         blocking(move || {
-            let index = on(&url);
-            let late = [texts(&own(), "s", &["an elephant"])];
+            let index = index_at(&url);
+            let late = [texts(&own_shard(), "s", &["an elephant"])];
             assert!(!index.apply_if(&seen, &late, Some(b"2")).unwrap());
-            assert_eq!(found(&index, &own(), &["elephant"]).len(), 1);
+            assert_eq!(found(&index, &own_shard(), &["elephant"]).len(), 1);
             let seen = index.seen().unwrap();
             assert!(index.apply_if(&seen, &late, Some(b"2")).unwrap());
             assert!(
@@ -137,11 +140,11 @@ fn text_read_before_a_redaction_is_not_written_back() {
     });
 }
 
-/// A redaction waits for a running change, and deletes what it wrote.
+/// A redaction waits for a running change of the index, and deletes the documents that it wrote.
 #[test]
 fn a_redaction_waits_for_a_running_change() {
-    wait(async {
-        let (database, f) = filled().await;
+    block_on(async {
+        let (database, f) = filled_store().await;
         let (feeder, connection) = tokio_postgres::connect(&database.url(), tokio_postgres::NoTls)
             .await
             .unwrap();
@@ -161,7 +164,10 @@ fn a_redaction_waits_for_a_running_change() {
         let commit = async {
             let waits = "SELECT 1 FROM pg_locks WHERE locktype = 'advisory' AND NOT granted
                 AND database = (SELECT oid FROM pg_database WHERE datname = current_database())";
-            eventually("it waits", || !database.sql(waits).is_empty()).await;
+            eventually("the redaction waits for the feeder", || {
+                !database.sql(waits).is_empty()
+            })
+            .await;
             feeder.batch_execute("COMMIT").await.unwrap();
         };
         let (redacted, ()) = tokio::join!(redact, commit);
@@ -175,22 +181,22 @@ fn a_redaction_waits_for_a_running_change() {
 
 /// Forgotten contents leave no trace in the files' live pages: the tables are vacuumed, and statistics keep no samples.
 #[test]
-fn old_versions_are_removed() {
-    wait(async {
-        let (database, f) = filled().await;
+fn old_row_versions_are_removed() {
+    block_on(async {
+        let (database, f) = filled_store().await;
         database.sql("ANALYZE filrouge.search_document; ANALYZE filrouge.search_vector");
         let samples = "SELECT 1 FROM pg_stats WHERE schemaname = 'filrouge' AND tablename IN ('search_document', 'search_vector')
             AND attname IN ('folded', 'body', 'key', 'data')";
         assert!(database.sql(samples).is_empty());
         let url = database.url();
-        let gone = blocking(move || {
-            let index = on(&url);
-            assert_eq!(index.forget(b"nobody", "s").unwrap(), 0);
-            index.forget(&own().realm, "s").unwrap()
+        let forgotten = blocking(move || {
+            let index = index_at(&url);
+            assert_eq!(index.forget(b"other", "s").unwrap(), 0);
+            index.forget(&own_shard().realm, "s").unwrap()
         })
         .await;
-        assert_eq!(gone, 2);
-        eventually("it is vacuumed", || {
+        assert_eq!(forgotten, 2);
+        eventually("the tables are vacuumed", || {
             database
                 .sql("SELECT 1 FROM filrouge.store WHERE name = 'erasing'")
                 .is_empty()
@@ -205,11 +211,11 @@ fn old_versions_are_removed() {
     });
 }
 
-/// Verification and the ledger's lists ignore the index, except for its triggers.
+/// Verification and reads of the ledger ignore the search index, except for its triggers.
 #[test]
 fn a_missing_trigger_is_reported() {
-    wait(async {
-        let (database, f) = filled().await;
+    block_on(async {
+        let (database, f) = filled_store().await;
         f.intact().await;
         database.sql("DROP INDEX filrouge.search_words");
         f.intact().await;
@@ -230,15 +236,15 @@ fn a_missing_trigger_is_reported() {
 /// A query of a realm finds all owners of a tenant, and none of another one.
 #[test]
 fn a_realm_covers_all_its_shards() {
-    wait(async {
+    block_on(async {
         let database = database();
         let url = database.url();
         blocking(move || {
-            let index = on(&url);
+            let index = index_at(&url);
             let shards = [("r", "a"), ("q", "a"), ("r", "b"), ("q", "b")].map(|(r, o)| shard(r, o));
-            for (n, of) in shards.iter().enumerate() {
+            for (n, shard) in shards.iter().enumerate() {
                 index
-                    .apply(&[texts(of, &format!("s{n}"), &["apple"])], None)
+                    .apply(&[texts(shard, &format!("s{n}"), &["apple"])], None)
                     .unwrap();
             }
             let realm = IndexScope::Realm(b"r".as_slice().into());
@@ -257,8 +263,8 @@ fn a_realm_covers_all_its_shards() {
                 .unwrap();
             assert_eq!(keys(&index), ["s2", "s9"]);
             let terms = filrouge_store::contract::text_index::all_of(&["apple"]);
-            let asked = filrouge_store::contract::text_index::query(&realm, &terms);
-            assert_eq!(index.candidates(&asked).unwrap().len(), 2);
+            let query = filrouge_store::contract::text_index::query(&realm, &terms);
+            assert_eq!(index.candidates(&query).unwrap().len(), 2);
         })
         .await;
     });

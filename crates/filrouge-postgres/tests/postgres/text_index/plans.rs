@@ -1,4 +1,4 @@
-//! The planner's choices for searches, at realistic sizes.
+//! The query plans of searches, at realistic sizes.
 
 use filrouge_store::contract::text_index::{
     IndexTestExt as _, document, found, shard, texts, update,
@@ -6,7 +6,7 @@ use filrouge_store::contract::text_index::{
 use filrouge_store::text_index::{Coverage, NewDocument, TextIndex};
 use filrouge_testbed::Database;
 
-use super::on;
+use super::index_at;
 use crate::database;
 
 const WORDS: [&str; 12] = [
@@ -16,17 +16,17 @@ const WORDS: [&str; 12] = [
 
 /// Sessions of four owners in two realms, each with `sessions` × 25 documents of 200 words. The unique word of a
 /// document is `own` and its number.
-fn filled(database: &Database, sessions: usize) {
-    let index = on(&database.url());
+fn fill(database: &Database, sessions: usize) {
+    let index = index_at(&database.url());
     for n in 0..sessions * 4 {
-        let of = shard(["r", "q"][n % 4 / 2], ["a", "b"][n % 2]);
+        let shard = shard(["r", "q"][n % 4 / 2], ["a", "b"][n % 2]);
         let text = |d: usize| {
             let words = (0..200).map(|w| WORDS[(w * w + w * n + d * 7 + n) % WORDS.len()]);
             format!("{} own{n:05}x{d:02}", words.collect::<Vec<_>>().join(" "))
         };
-        let made = |d: usize| document(&d.to_string(), d as u64, &text(d));
-        let documents: Vec<NewDocument> = (0..25).map(made).collect();
-        let session = update(&of, &format!("s{n}"), Coverage::Whole, documents);
+        let document_of = |d: usize| document(&d.to_string(), d as u64, &text(d));
+        let documents: Vec<NewDocument> = (0..25).map(document_of).collect();
+        let session = update(&shard, &format!("s{n}"), Coverage::Whole, documents);
         index.apply(&[session], None).unwrap();
     }
 }
@@ -51,18 +51,19 @@ fn plan(database: &Database, word: &str) -> String {
 #[test]
 fn words_are_found_by_the_trigram_index() {
     let database = database();
-    filled(&database, 10);
-    let index = on(&database.url());
-    for looked in ["by itself", "by autovacuum"] {
-        match looked {
-            "by itself" => assert!(!index.tidy().unwrap()),
+    fill(&database, 10);
+    let index = index_at(&database.url());
+    // The statistics that the planner uses are those after `tidy`, then those after autovacuum.
+    for maintenance in ["tidy", "autovacuum"] {
+        match maintenance {
+            "tidy" => assert!(!index.tidy().unwrap()),
             _ => drop(database.sql("VACUUM ANALYZE filrouge.search_document")),
         }
         for word in ["own00004x07", "own00004", "wn00004x0"] {
             let plan = plan(&database, word);
             assert!(
                 plan.contains("Bitmap Index Scan on search_words"),
-                "{looked} {word}: {plan}"
+                "{maintenance} {word}: {plan}"
             );
             // The plan reads no other owner's document, not even to filter it out.
             assert!(!plan.contains("Removed by Filter"), "{plan}");
@@ -88,11 +89,11 @@ fn without_btree_gin_two_indexes_are_combined() {
         "DROP INDEX filrouge.search_words; DROP EXTENSION btree_gin;
          CREATE INDEX search_words ON filrouge.search_document USING gin (folded filrouge.gin_trgm_ops)",
     );
-    filled(&database, 10);
+    fill(&database, 10);
     database.sql("VACUUM ANALYZE filrouge.search_document");
     let plan = plan(&database, "own00004x07");
     assert!(plan.contains("Bitmap Index Scan on search_words"), "{plan}");
-    let index = on(&database.url());
+    let index = index_at(&database.url());
     assert_eq!(found(&index, &shard("r", "a"), &["own00004x07"]).len(), 1);
     assert!(found(&index, &shard("r", "b"), &["own00004x07"]).is_empty());
 }
@@ -101,11 +102,11 @@ fn without_btree_gin_two_indexes_are_combined() {
 #[test]
 fn queries_are_planned_each_time() {
     let database = database();
-    let index = on(&database.url());
+    let index = index_at(&database.url());
     for _ in 0..10 {
         assert!(found(&index, &shard("r", "a"), &["own00004x07"]).is_empty());
     }
-    filled(&database, 10);
+    fill(&database, 10);
     index.tidy().unwrap();
     let scans = || {
         let sql = "SELECT pg_stat_clear_snapshot();
@@ -120,18 +121,19 @@ fn queries_are_planned_each_time() {
     let before = scans();
     assert_eq!(found(&index, &shard("r", "a"), &["own00004x07"]).len(), 1);
     drop(index);
-    crate::many::wait(crate::many::callers::eventually("it reports", || {
-        scans() > before
-    }));
+    crate::servers::block_on(crate::servers::callers::eventually(
+        "the server reports its counters",
+        || scans() > before,
+    ));
 }
 
-/// Wildcards of `LIKE`, and NUL, which a text in PostgreSQL cannot contain.
+/// Includes the wildcards of `LIKE`, and NUL, which a text in PostgreSQL cannot contain.
 #[test]
 fn every_character_matches_itself() {
     let database = database();
-    let index = on(&database.url());
+    let index = index_at(&database.url());
     let a = shard("r", "a");
-    let said = [
+    let bodies = [
         "snake_case",
         "snakeXcase",
         "100% sure",
@@ -140,7 +142,7 @@ fn every_character_matches_itself() {
         "nul\0here",
         "tab\there",
     ];
-    index.apply(&[texts(&a, "s", &said)], None).unwrap();
+    index.apply(&[texts(&a, "s", &bodies)], None).unwrap();
     for (n, word) in [
         (0, "snake_case"),
         (2, "100% su"),
@@ -149,6 +151,6 @@ fn every_character_matches_itself() {
         (5, "nul\0here"),
     ] {
         let shown = found(&index, &a, &[word]);
-        assert_eq!(shown, [format!("{n}={}", said[n])], "{word}");
+        assert_eq!(shown, [format!("{n}={}", bodies[n])], "{word}");
     }
 }

@@ -7,10 +7,11 @@ use filrouge_store::text_index::TextIndex;
 use filrouge_testbed::Database;
 use filrouge_types::ErrorCode;
 
-use super::{RUNTIME, on, row};
+use super::{RUNTIME, index_at, row};
 use crate::{database, keyring, options};
 
-fn works(index: &PostgresIndex) {
+/// Asserts that documents can be written and found.
+fn assert_works(index: &PostgresIndex) {
     let a = shard("r", "a");
     index
         .apply(&[texts(&a, "s", &["an elephant", "中文学习"])], None)
@@ -20,8 +21,7 @@ fn works(index: &PostgresIndex) {
     assert!(found(index, &shard("r", "b"), &["elephant"]).is_empty());
 }
 
-/// A role that may create tables but no extension: the store is created, and the index reports that searches are
-/// slower.
+/// The role may create tables but no extension: the store is created, and the index reports what it lacks.
 #[test]
 fn a_role_without_the_right_to_create_extensions_can_search() {
     let database = Database::new();
@@ -32,10 +32,10 @@ fn a_role_without_the_right_to_create_extensions_can_search() {
     let url = database.url().replace("postgres@", &format!("{role}@"));
     migrate_up(&options(&url, keyring())).unwrap();
     drop(PostgresLedger::open(options(&url, keyring())).unwrap());
-    let index = on(&url);
+    let index = index_at(&url);
     let lacks = index.lacks().unwrap().unwrap();
     assert!(lacks.contains("pg_trgm"), "{lacks}");
-    works(&index);
+    assert_works(&index);
     // With the right, a rebuild creates the trigram index.
     database.sql(&format!(
         "GRANT CREATE ON DATABASE {} TO {role}",
@@ -44,12 +44,12 @@ fn a_role_without_the_right_to_create_extensions_can_search() {
     index.clear().unwrap();
     assert_eq!(index.lacks().unwrap(), None);
     assert_eq!(index.status().unwrap().documents, 0);
-    works(&index);
+    assert_works(&index);
     drop(index);
     database.sql(&format!("DROP OWNED BY {role} CASCADE"));
 }
 
-/// A server's role that may use the tables but owns none of them.
+/// The role may use the tables but owns none of them.
 #[test]
 fn a_role_that_only_uses_the_tables_can_search() {
     let database = database();
@@ -65,45 +65,49 @@ fn a_role_that_only_uses_the_tables_can_search() {
     database.sql(&format!(
         "GRANT SELECT, INSERT, UPDATE, DELETE ON ALL TABLES IN SCHEMA filrouge TO {role}"
     ));
-    let index = on(&url);
-    works(&index);
+    let index = index_at(&url);
+    assert_works(&index);
     assert_eq!(index.forget(b"r", "s").unwrap(), 2);
     let before = index.seen().unwrap();
-    works(&index);
+    assert_works(&index);
     index.clear().unwrap();
     assert_eq!(index.seen().unwrap().forgotten, before.forgotten + 1);
     assert_eq!(index.status().unwrap().documents, 0);
-    works(&index);
+    assert_works(&index);
     drop(index);
     database.sql(&format!("DROP OWNED BY {role}"));
 }
 
-/// An extension that exists in another schema is used from there.
 #[test]
-fn existing_extensions_are_used() {
+fn an_extension_in_another_schema_is_used() {
     let database = Database::new();
     database.sql("CREATE SCHEMA tools; CREATE EXTENSION pg_trgm SCHEMA tools");
     migrate_up(&options(&database.url(), keyring())).unwrap();
-    let index = on(&database.url());
+    let index = index_at(&database.url());
     assert_eq!(index.lacks().unwrap(), None);
-    works(&index);
-    let made = row(
+    assert_works(&index);
+    let index_definition = row(
         &database,
         "SELECT indexdef FROM pg_indexes WHERE indexname = 'search_words'",
     );
-    assert!(made[0].as_ref().unwrap().contains("tools.gin_trgm_ops"));
+    assert!(
+        index_definition[0]
+            .as_ref()
+            .unwrap()
+            .contains("tools.gin_trgm_ops")
+    );
 }
 
-/// An index of another format is emptied when it is opened, and keeps the counter that makes feeders read again.
+/// It is emptied when it is opened, and keeps the counter that makes feeders read again.
 #[test]
-fn another_format_is_emptied() {
+fn an_index_of_another_format_is_emptied() {
     let database = database();
-    let index = on(&database.url());
-    works(&index);
+    let index = index_at(&database.url());
+    assert_works(&index);
     index.apply(&[], Some(b"9")).unwrap();
     drop(index);
     database.sql("UPDATE filrouge.search_state SET format = 99");
-    let index = on(&database.url());
+    let index = index_at(&database.url());
     let status = index.status().unwrap();
     assert_eq!(
         (status.format, status.documents, status.sessions),
@@ -111,12 +115,11 @@ fn another_format_is_emptied() {
     );
     let seen = index.seen().unwrap();
     assert_eq!((seen.position, seen.forgotten), (None, 1));
-    works(&index);
+    assert_works(&index);
 }
 
-/// The index requires a store of this schema version.
 #[test]
-fn an_older_schema_is_refused() {
+fn a_store_of_another_schema_version_is_refused() {
     let database = database();
     database.sql("UPDATE filrouge.store SET value = '2' WHERE name = 'schema'");
     let opened = PostgresIndex::open(&options(&database.url(), keyring()), RUNTIME.handle());

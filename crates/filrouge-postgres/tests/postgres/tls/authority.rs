@@ -1,4 +1,4 @@
-//! Certificates for tests.
+//! A certificate authority for tests.
 
 use std::path::PathBuf;
 
@@ -37,7 +37,7 @@ impl Authority {
         }
     }
 
-    /// A certificate for `name`: as a host in its SAN, and as a user in its CN.
+    /// Signs a certificate for `name`: for a host in its SAN, and for a user in its CN.
     pub(crate) fn sign(&self, name: &str) -> Signed {
         let key = key();
         let mut params = CertificateParams::new(vec![name.to_owned()]).unwrap();
@@ -53,12 +53,12 @@ impl Authority {
         &self.pem
     }
 
-    /// The CA's own certificate as a file.
+    /// Writes the CA's own certificate to a file; returns its path, percent-encoded for a URL.
     pub(crate) fn file(&self) -> String {
         self.keep("ca.pem", &self.pem)
     }
 
-    /// A file that is deleted with this value; returns its path, percent-encoded for a URL.
+    /// Writes a file that is deleted with this value; returns its path, percent-encoded for a URL.
     pub(crate) fn keep(&self, name: &str, text: &str) -> String {
         let path: PathBuf = self.folder.path().join(name);
         std::fs::write(&path, text).unwrap();

@@ -1,3 +1,5 @@
+//! Tests of the scanned sample of candidates and of the estimates from it.
+
 use std::borrow::Cow;
 
 use filrouge_sources::Role;
@@ -17,19 +19,20 @@ use crate::weigh::Words;
 const SESSIONS: usize = 100;
 const DOCUMENTS: usize = 8;
 
-fn document(said: String, at: usize) -> NewDocument {
+/// A message with this text and number.
+fn document(text: String, number: usize) -> NewDocument {
     let piece = Piece {
         field: Field::Text,
         part: None,
         seq: None,
         tool: None,
         at: None,
-        text: Cow::Owned(said),
+        text: Cow::Owned(text),
     };
     let doc = SearchDocument {
-        id: Cow::Owned(format!("m{at}")),
+        id: Cow::Owned(format!("m{number}")),
         role: Some(Role::User),
-        created: i64::try_from(at).unwrap(),
+        created: i64::try_from(number).unwrap(),
         seq: None,
         agent: None,
         pieces: vec![piece],
@@ -45,8 +48,8 @@ fn document(said: String, at: usize) -> NewDocument {
     }
 }
 
-/// Searches for a query in messages whose texts `says` builds from their numbers.
-fn find(says: impl Fn(usize) -> String, query: &str, max_candidates: usize) -> Vec<InSession> {
+/// Searches for a query in messages whose texts `text_of` builds from their numbers.
+fn find(text_of: impl Fn(usize) -> String, query: &str, max_candidates: usize) -> Vec<InSession> {
     let index = MemoryIndex::default();
     for session in 0..SESSIONS {
         let numbers = (0..DOCUMENTS).map(|n| session * DOCUMENTS + n);
@@ -57,7 +60,7 @@ fn find(says: impl Fn(usize) -> String, query: &str, max_candidates: usize) -> V
                 ..SessionEntry::default()
             },
             coverage: Coverage::Whole,
-            documents: numbers.map(|n| document(says(n), n)).collect(),
+            documents: numbers.map(|n| document(text_of(n), n)).collect(),
         };
         index
             .change(None, &[IndexUpdate::Session(update)], None)
@@ -90,47 +93,53 @@ fn find(says: impl Fn(usize) -> String, query: &str, max_candidates: usize) -> V
     search.find().unwrap()
 }
 
+/// The number of candidates that were scanned.
 fn scanned(sessions: &[InSession]) -> usize {
-    let open = sessions.iter().flat_map(InSession::documents);
-    let open = open.filter(|(_, holds)| !holds).count();
-    SESSIONS * DOCUMENTS - open
+    let unscanned = sessions.iter().flat_map(InSession::documents);
+    let unscanned = unscanned.filter(|(_, matches)| !matches).count();
+    SESSIONS * DOCUMENTS - unscanned
 }
 
-fn about(sessions: &[InSession]) -> f64 {
+/// The estimated number of matches.
+fn estimate(sessions: &[InSession]) -> f64 {
     sessions.iter().map(|one| one.about).sum()
 }
 
 #[test]
-fn a_sample_is_enough_where_it_fills_a_page() {
+fn only_a_sample_is_scanned_if_it_fills_a_page() {
     let found = find(|n| format!("quince {n}"), "quince", MAX_SCANNED);
-    let held: usize = found.iter().map(InSession::match_count).sum();
-    assert_eq!((scanned(&found), held), (100, 100));
+    let matches: usize = found.iter().map(InSession::match_count).sum();
+    assert_eq!((scanned(&found), matches), (100, 100));
     // The scanned candidates belong to half of the sessions, those with the latest messages.
     let seen = found.iter().filter(|one| one.has_match()).count();
     assert_eq!(seen, 50);
     assert!(found.iter().take(50).all(InSession::has_match));
-    assert!((about(&found) - 800.0).abs() < 20.0, "{}", about(&found));
+    assert!(
+        (estimate(&found) - 800.0).abs() < 20.0,
+        "{}",
+        estimate(&found)
+    );
     assert!(found.iter().all(|one| !one.evidence.exact));
 }
 
 #[test]
-fn more_is_scanned_where_few_candidates_match() {
+fn more_candidates_are_scanned_if_few_match() {
     // One message in forty matches: two or three of the first hundred.
-    let says = |n: usize| match n % 40 {
+    let text_of = |n: usize| match n % 40 {
         3 => format!("quince {n}"),
         _ => format!("quince or {n}"),
     };
-    let found = find(says, r"/quince \d/", MAX_SCANNED);
-    let held: usize = found.iter().map(InSession::match_count).sum();
+    let found = find(text_of, r"/quince \d/", MAX_SCANNED);
+    let matches: usize = found.iter().map(InSession::match_count).sum();
     let mut rejected = 0;
     for one in &found {
         rejected += DOCUMENTS - one.documents().count();
     }
-    assert_eq!(held + rejected, MAX_SCANNED);
+    assert_eq!(matches + rejected, MAX_SCANNED);
     // Candidates within the limit are all scanned.
-    let all = find(says, r"/quince \d/", SESSIONS * DOCUMENTS);
-    let held: usize = all.iter().map(InSession::match_count).sum();
-    assert_eq!((held, all.len()), (20, 20));
+    let all = find(text_of, r"/quince \d/", SESSIONS * DOCUMENTS);
+    let matches: usize = all.iter().map(InSession::match_count).sum();
+    assert_eq!((matches, all.len()), (20, 20));
     assert!(
         all.iter()
             .all(|one| one.evidence.exact && one.evidence.matches == 1)
@@ -140,12 +149,16 @@ fn more_is_scanned_where_few_candidates_match() {
 #[test]
 fn first_messages_do_not_bias_the_estimate_of_the_others() {
     // The first message of a session never matches, the others do.
-    let says = |n: usize| match n % DOCUMENTS {
+    let text_of = |n: usize| match n % DOCUMENTS {
         0 => format!("quince or {n}"),
         _ => format!("quince {n}"),
     };
-    let found = find(says, r"/quince \d/", MAX_SCANNED);
-    assert!((about(&found) - 700.0).abs() < 50.0, "{}", about(&found));
+    let found = find(text_of, r"/quince \d/", MAX_SCANNED);
+    assert!(
+        (estimate(&found) - 700.0).abs() < 50.0,
+        "{}",
+        estimate(&found)
+    );
 }
 
 #[test]

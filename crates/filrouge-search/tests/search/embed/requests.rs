@@ -1,4 +1,4 @@
-//! Tests the client of an embedding service: its requests, its use of answers, and its errors.
+//! Tests of the client of an embedding service: its requests, how it uses answers, and its errors.
 
 use std::time::Duration;
 
@@ -20,14 +20,16 @@ fn settings(url: &str) -> HttpSettings {
     }
 }
 
-fn refused(settings: HttpSettings) -> String {
+/// The message of the error with which these settings are refused.
+fn refusal(settings: HttpSettings) -> String {
     let runtime = Runtime::new().unwrap();
     let error = Http::new(settings, runtime.handle().clone()).unwrap_err();
     assert!(matches!(error, EmbedError::Malformed(_)), "{error:?}");
     error.to_string()
 }
 
-/// The result of embedding a text with a service that gives these answers, and how many requests it received.
+/// Embeds a text with a service that gives these answers. Returns the result and the number of requests that the
+/// service received. Asserts that neither the result nor the client prints the key or the text.
 fn embed_once(answers: &[Answer], timeout: Duration) -> (Result<Vec<Vec<f32>>, EmbedError>, usize) {
     let (service, runtime) = (Service::start(answers), Runtime::new().unwrap());
     let settings = HttpSettings {
@@ -36,18 +38,19 @@ fn embed_once(answers: &[Answer], timeout: Duration) -> (Result<Vec<Vec<f32>>, E
     };
     let http = Http::new(settings, runtime.handle().clone()).unwrap();
     let result = http.embed(&["some words"]);
-    let shown = format!("{result:?} {http:?}");
+    let printed = format!("{result:?} {http:?}");
     assert!(
-        !shown.contains(KEY) && !shown.contains("some words"),
-        "{shown}"
+        !printed.contains(KEY) && !printed.contains("some words"),
+        "{printed}"
     );
     (result, service.requests().len())
 }
 
+/// A timeout that no test reaches.
 const LONG: Duration = Duration::from_secs(20);
 
 #[test]
-fn texts_are_sent_in_batches_and_vectors_come_back_in_their_order() {
+fn texts_are_sent_in_batches_and_their_vectors_are_returned_in_order() {
     let (service, runtime) = (Service::start(&[]), Runtime::new().unwrap());
     let http = Http::new(settings(&(service.url() + "/")), runtime.handle().clone()).unwrap();
     let texts: Vec<String> = (0..150).map(|n| "x".repeat(n)).collect();
@@ -58,7 +61,7 @@ fn texts_are_sent_in_batches_and_vectors_come_back_in_their_order() {
         .iter()
         .map(|request| request.texts().len())
         .collect();
-    // The first text is empty.
+    // The first text is empty and is not sent.
     assert_eq!(sizes, [64, 64, 21]);
     assert_eq!(vectors[0], [0.0; 3]);
     for (length, vector) in vectors.iter().enumerate().skip(1) {
@@ -97,11 +100,11 @@ fn a_long_text_is_truncated_before_it_is_sent() {
 
 #[test]
 fn requests_to_an_overloaded_service_are_retried() {
-    let busy = [Answer::Later(429, 0), Answer::Status(503)];
-    let (vectors, attempts) = embed_once(&busy, LONG);
+    let twice_overloaded = [Answer::RetryAfter(429, 0), Answer::Status(503)];
+    let (vectors, attempts) = embed_once(&twice_overloaded, LONG);
     assert_eq!((vectors.unwrap().len(), attempts), (1, 3));
-    let never = vec![Answer::Later(500, 0); 9];
-    let (error, attempts) = embed_once(&never, LONG);
+    let always_overloaded = vec![Answer::RetryAfter(500, 0); 9];
+    let (error, attempts) = embed_once(&always_overloaded, LONG);
     let error = error.unwrap_err();
     assert_eq!(
         (error.code(), attempts),
@@ -128,17 +131,18 @@ fn requests_that_a_service_refuses_are_not_retried() {
 #[test]
 fn invalid_vectors_are_reported() {
     let body = |text: &str| Answer::Body(text.to_owned());
-    let one = |vector: &str| {
+    let with_vector = |vector: &str| {
         body(&format!(
             r#"{{"data":[{{"index":0,"embedding":{vector}}}]}}"#
         ))
     };
     for (answer, what) in [
         (Answer::Vectors(4), "4 dimensions instead of 3"),
-        (one("[]"), "0 dimensions"),
-        (one("[1e39,0,0]"), ""),
-        (one("[1e30,0,0]"), "no finite length"),
-        (one("[\"some words\"]"), "cannot be read"),
+        (with_vector("[]"), "0 dimensions"),
+        // Too large for a 32-bit float.
+        (with_vector("[1e39,0,0]"), ""),
+        (with_vector("[1e30,0,0]"), "no finite length"),
+        (with_vector("[\"some words\"]"), "cannot be read"),
         (body("some words"), "cannot be read"),
         (body(r#"{"data":[]}"#), "0 vectors for 1 texts"),
         (
@@ -155,9 +159,9 @@ fn invalid_vectors_are_reported() {
 }
 
 #[test]
-fn a_service_that_is_cut_off_or_silent_or_unreachable_is_unavailable() {
+fn a_service_that_sends_half_an_answer_or_none_or_cannot_be_reached_is_unavailable() {
     let short = Duration::from_millis(300);
-    for (answer, timeout) in [(Answer::Cut, LONG), (Answer::Silence, short)] {
+    for (answer, timeout) in [(Answer::Truncated, LONG), (Answer::Silence, short)] {
         let (error, attempts) = embed_once(&[answer], timeout);
         let error = error.unwrap_err();
         assert!(matches!(error, EmbedError::Unavailable(_)), "{error:?}");
@@ -176,7 +180,7 @@ fn a_service_that_is_cut_off_or_silent_or_unreachable_is_unavailable() {
     assert!(!error.to_string().contains("embeddings"), "{error}");
 }
 
-/// `embed` blocks, and may even be called on a thread of the runtime that sends the request.
+/// `embed` blocks. It may be called even on a thread of the runtime that sends the request.
 #[test]
 fn the_embedder_works_on_a_thread_of_its_runtime() {
     let (service, runtime) = (Service::start(&[]), Runtime::new().unwrap());
@@ -196,14 +200,14 @@ fn invalid_settings_are_refused() {
         "http://service/v1?key=secret",
         "http://service/v1#secret",
     ] {
-        let message = refused(settings(url));
+        let message = refusal(settings(url));
         assert!(!message.contains("secret"), "{message}");
     }
-    refused(HttpSettings {
+    refusal(HttpSettings {
         dimensions: 0,
         ..settings("http://service")
     });
-    refused(HttpSettings {
+    refusal(HttpSettings {
         model: String::new(),
         ..settings("http://service")
     });

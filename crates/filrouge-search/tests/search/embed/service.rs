@@ -1,4 +1,4 @@
-//! An embedding service with prepared answers, which serves one connection after the other.
+//! An embedding service with prepared answers. It serves one connection at a time.
 
 use std::collections::VecDeque;
 use std::io::{BufRead, BufReader, Read, Write};
@@ -15,17 +15,17 @@ pub(crate) enum Answer {
     Vectors(usize),
     /// A status, with the request's own key in the body, as some services send it.
     Status(u16),
-    /// A status, and the number of seconds that the client is asked to wait.
-    Later(u16, u64),
+    /// A status, and the seconds of its `retry-after` header.
+    RetryAfter(u16, u64),
     /// This body.
     Body(String),
-    /// A body shorter than announced.
-    Cut,
-    /// No answer, for longer than any client waits.
+    /// A body that is shorter than its content length.
+    Truncated,
+    /// No answer within the timeout of the client.
     Silence,
 }
 
-/// A request as received.
+/// A received request.
 #[derive(Debug, Clone)]
 pub(crate) struct ReceivedRequest {
     pub(crate) line: String,
@@ -55,10 +55,10 @@ impl Service {
             answers: Arc::new(Mutex::new(answers.iter().cloned().collect())),
             requests: Arc::default(),
         };
-        let own = service.clone();
+        let server = service.clone();
         std::thread::spawn(move || {
             for stream in listener.incoming() {
-                own.serve(stream.unwrap());
+                server.serve(stream.unwrap());
             }
         });
         service
@@ -105,32 +105,32 @@ impl Service {
 
 impl Answer {
     fn send(self, request: &ReceivedRequest, stream: &mut TcpStream) {
-        let (status, more, body, announced) = match self {
+        let (status, headers, body, unsent) = match self {
             Self::Vectors(dimensions) => (200, String::new(), vectors(request, dimensions), 0),
             Self::Status(status) => {
                 let key = request.key.clone().unwrap_or_default();
                 (status, String::new(), format!("wrong: {key}"), 0)
             }
-            Self::Later(status, seconds) => (
+            Self::RetryAfter(status, seconds) => (
                 status,
                 format!("retry-after: {seconds}\r\n"),
                 String::new(),
                 0,
             ),
             Self::Body(body) => (200, String::new(), body, 0),
-            Self::Cut => (200, String::new(), vectors(request, 3), 10),
+            Self::Truncated => (200, String::new(), vectors(request, 3), 10),
             Self::Silence => return std::thread::sleep(Duration::from_secs(3)),
         };
-        let length = body.len() + announced;
+        let length = body.len() + unsent;
         let head = format!(
-            "HTTP/1.1 {status} Said\r\nconnection: close\r\n{more}content-length: {length}\r\n\r\n"
+            "HTTP/1.1 {status} Status\r\nconnection: close\r\n{headers}content-length: {length}\r\n\r\n"
         );
         // The client may have disconnected already.
         let _ = stream.write_all((head + &body).as_bytes());
     }
 }
 
-/// The first number of each vector is its text's length.
+/// The body of an answer with a vector for each text. The first number of each vector is the length of the text.
 fn vectors(request: &ReceivedRequest, dimensions: usize) -> String {
     let texts = request.texts();
     let data = texts.iter().enumerate().rev().map(|(index, text)| {

@@ -1,4 +1,5 @@
-//! A search of a ledger by its index finds what a scan finds: in the same order, at the same places, for every caller.
+//! A search of a ledger by its index finds what a scan finds, in the same order and at the same places, for every
+//! caller.
 
 use std::collections::BTreeSet;
 
@@ -64,7 +65,7 @@ pub(super) fn record_sessions(world: &LedgerWorld, sessions: &[SessionSpec]) {
         for (t, (question_word, item, answer_word)) in turns.iter().enumerate() {
             let word = |at: &u8| WORDS[usize::from(*at) % WORDS.len()];
             let request = format!("r{t}");
-            let turn = world.ask(
+            let turn = world.start_turn(
                 &caller,
                 (&name, &request),
                 &format!("{} now?", word(question_word)),
@@ -75,9 +76,10 @@ pub(super) fn record_sessions(world: &LedgerWorld, sessions: &[SessionSpec]) {
     }
 }
 
-fn items(which: u8, word: &str) -> Vec<filrouge_types::ItemBody> {
+/// The items of an answer, which contain a word.
+fn items(kind: u8, word: &str) -> Vec<filrouge_types::ItemBody> {
     let text = json!([{ "type": "text", "text": format!("so {word}, and {word}") }]);
-    let all: Vec<Value> = match which % 4 {
+    let all: Vec<Value> = match kind % 4 {
         0 => vec![
             json!({ "role": "assistant", "channel": "tool_call", "agent": "build",
                 "parts": [{ "type": "tool_call", "call_id": "c", "name": "bash", "args": { "n": word } }] }),
@@ -93,7 +95,8 @@ fn items(which: u8, word: &str) -> Vec<filrouge_types::ItemBody> {
     all.into_iter().map(item).collect()
 }
 
-pub(super) fn indexed(world: &LedgerWorld, caller: &Caller, library: Library) -> Searcher {
+/// A searcher of the caller's sessions by the index, and of a library.
+pub(super) fn index_searcher(world: &LedgerWorld, caller: &Caller, library: Library) -> Searcher {
     let runtime = world.runtime.handle().clone();
     let ledger = LedgerSearch::new(
         world.engine.clone(),
@@ -104,11 +107,12 @@ pub(super) fn indexed(world: &LedgerWorld, caller: &Caller, library: Library) ->
     Searcher::new(library).with_ledger(ledger)
 }
 
-pub(super) fn nothing() -> Library {
+pub(super) fn empty_library() -> Library {
     Library::new(Vec::new(), 0)
 }
 
-pub(super) fn scanning(world: &LedgerWorld, caller: &Caller) -> Searcher {
+/// A searcher that scans the caller's sessions.
+pub(super) fn scan_searcher(world: &LedgerWorld, caller: &Caller) -> Searcher {
     let runtime = world.runtime.handle().clone();
     let source = LedgerSource::new(world.engine.clone(), caller.clone(), runtime);
     Searcher::new(Library::new(vec![Arc::new(source)], 0))
@@ -175,9 +179,10 @@ fn asks() -> Vec<Ask> {
     all
 }
 
+/// The hits of all pages (session, number of matches, excerpts), and the cursors between the pages.
 pub(super) type AllPages = (Vec<(String, usize, BTreeSet<String>)>, Vec<String>);
 
-/// The hits of all pages, the cursors between the pages, and the first page; or the error.
+/// Reads all pages. Returns their hits and cursors, and the first page.
 pub(super) fn all_pages(
     searcher: &Searcher,
     mut ask: Ask,
@@ -206,24 +211,30 @@ pub(super) fn all_pages(
     }
 }
 
-/// Runs some of the queries both by the index and by a scan, asserts equal results, and returns the number of matches.
+/// Runs the selected queries by the index and by a scan, asserts equal results, and returns the number of matches.
 pub(super) fn assert_same_results(
     world: &LedgerWorld,
     caller: &Caller,
-    some: impl Fn(usize) -> bool,
+    is_selected: impl Fn(usize) -> bool,
 ) -> usize {
-    let (indexed, scanning) = (indexed(world, caller, nothing()), scanning(world, caller));
+    let (by_index, by_scan) = (
+        index_searcher(world, caller, empty_library()),
+        scan_searcher(world, caller),
+    );
     let mut found = 0;
-    let asks = asks().into_iter().enumerate().filter(|(n, _)| some(*n));
+    let asks = asks()
+        .into_iter()
+        .enumerate()
+        .filter(|(n, _)| is_selected(*n));
     for (_, ask) in asks {
         match (
-            all_pages(&indexed, ask.clone()),
-            all_pages(&scanning, ask.clone()),
+            all_pages(&by_index, ask.clone()),
+            all_pages(&by_scan, ask.clone()),
         ) {
-            (Ok((by_index, first)), Ok((by_scan, scanned))) => {
-                assert_eq!(by_index, by_scan, "{ask:?}");
+            (Ok((indexed, first)), Ok((scanned, first_scanned))) => {
+                assert_eq!(indexed, scanned, "{ask:?}");
                 let totals = |page: &Results| (page.total_sessions, page.total_matches, page.exact);
-                assert_eq!(totals(&first), totals(&scanned), "{ask:?}");
+                assert_eq!(totals(&first), totals(&first_scanned), "{ask:?}");
                 let excerpts = first.sessions.iter().flat_map(|hit| &hit.excerpts);
                 for excerpt in excerpts {
                     assert_eq!(
@@ -240,10 +251,11 @@ pub(super) fn assert_same_results(
                 );
                 found += first.total_matches;
             }
-            (by_index, by_scan) => {
-                let code =
-                    |result: Result<_, LibraryError>| result.map(|_| ()).map_err(|why| why.code());
-                assert_eq!(code(by_index), code(by_scan), "{ask:?}");
+            (indexed, scanned) => {
+                let code = |result: Result<_, LibraryError>| {
+                    result.map(|_| ()).map_err(|error| error.code())
+                };
+                assert_eq!(code(indexed), code(scanned), "{ask:?}");
             }
         }
     }
@@ -255,21 +267,22 @@ fn conversations() -> impl Strategy<Value = Vec<SessionSpec>> {
     proptest::collection::vec((any::<u8>(), turns), 1..5)
 }
 
+/// Compares searches of recorded sessions, also after items were appended. `seed` selects the queries.
 fn check_searches(
     world: &LedgerWorld,
     sessions: &[SessionSpec],
     later: &[SessionSpec],
     seed: usize,
 ) {
-    let some = |n: usize| (n + seed).is_multiple_of(7);
+    let is_selected = |n: usize| (n + seed).is_multiple_of(7);
     record_sessions(world, sessions);
-    assert_same_results(world, &operator(), some);
+    assert_same_results(world, &operator(), is_selected);
     // Items that are appended later are found at once.
     for (n, (_, turns)) in later.iter().enumerate().take(sessions.len()) {
         for (t, (question_word, item, answer_word)) in turns.iter().enumerate() {
             let (name, request) = (format!("s{n}"), format!("later{t}"));
             let question = WORDS[usize::from(*question_word) % WORDS.len()];
-            let turn = world.ask(&operator(), (&name, &request), question, None);
+            let turn = world.start_turn(&operator(), (&name, &request), question, None);
             world.append(
                 &name,
                 &turn,
@@ -278,7 +291,7 @@ fn check_searches(
         }
     }
     for caller in [operator(), user("ada"), user("bob")] {
-        assert_same_results(world, &caller, some);
+        assert_same_results(world, &caller, is_selected);
     }
 }
 
@@ -286,17 +299,17 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 6, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
-    fn find_by_an_index_in_memory(sessions in conversations(), later in conversations(), seed in 0_usize..7) {
+    fn an_index_in_memory_finds_what_a_scan_finds(sessions in conversations(), later in conversations(), seed in 0_usize..7) {
         check_searches(&LedgerWorld::new(), &sessions, &later, seed);
     }
 
     #[test]
-    fn find_by_an_index_in_a_file(sessions in conversations(), later in conversations(), seed in 0_usize..7) {
+    fn an_index_in_a_file_finds_what_a_scan_finds(sessions in conversations(), later in conversations(), seed in 0_usize..7) {
         let dir = tempfile::tempdir().unwrap();
         let keyring = Arc::new(Keyring::single([7; 32]));
         let file = dir.path().join("ledger.db");
         let ledger = SqliteLedger::open(Options::new(file, keyring, Arc::new(OsEntropy), clock()));
         let index = SqliteIndex::open(dir.path().join("ledger.index")).unwrap();
-        check_searches(&LedgerWorld::over(Arc::new(ledger.unwrap()), Arc::new(index)), &sessions, &later, seed);
+        check_searches(&LedgerWorld::from_parts(Arc::new(ledger.unwrap()), Arc::new(index)), &sessions, &later, seed);
     }
 }

@@ -1,4 +1,5 @@
-//! Searches of a ledger when its index does not answer, when a history has the same session, and by meaning.
+//! Searches of a ledger after a redaction, without an answer of the index, with the same session in a source, and by
+//! meaning.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -14,7 +15,7 @@ use super::find::*;
 use super::world::*;
 use crate::find_broken::Broken;
 
-/// Sessions of two people that mention quinces.
+/// Records sessions of two users that mention quinces.
 fn record_quince_sessions(world: &LedgerWorld) {
     record_sessions(
         world,
@@ -32,10 +33,10 @@ fn redacted_text_is_no_longer_found() {
     record_quince_sessions(&world);
     let before = assert_same_results(&world, &operator(), |_| true);
     assert!(before > 0);
-    let turn = world.ask(&operator(), ("s0", "new"), "a rowan", Some("a tree"));
+    let turn = world.start_turn(&operator(), ("s0", "new"), "a rowan", Some("a tree"));
     let caller = operator();
     let rowan = || {
-        indexed(&world, &operator(), nothing())
+        index_searcher(&world, &operator(), empty_library())
             .search(&query("rowan"), &|| false)
             .unwrap()
     };
@@ -53,16 +54,19 @@ fn redacted_text_is_no_longer_found() {
 }
 
 #[test]
-fn find_scans_the_ledger_when_its_index_does_not_answer() {
+fn a_search_scans_the_ledger_if_its_index_does_not_answer() {
     for fails in [&["all"][..], &["candidates"], &["bodies"], &["state"]] {
         let broken = Broken::new();
-        let world = LedgerWorld::over(ledger(), broken.clone());
+        let world = LedgerWorld::from_parts(ledger(), broken.clone());
         record_quince_sessions(&world);
         world.catch_up();
-        let expected = all_pages(&scanning(&world, &operator()), query("quince")).unwrap();
+        let expected = all_pages(&scan_searcher(&world, &operator()), query("quince")).unwrap();
         broken.fail(fails);
-        let (found, first) =
-            all_pages(&indexed(&world, &operator(), nothing()), query("quince")).unwrap();
+        let (found, first) = all_pages(
+            &index_searcher(&world, &operator(), empty_library()),
+            query("quince"),
+        )
+        .unwrap();
         assert_eq!(found, expected.0, "{fails:?}");
         let notices: Vec<_> = first
             .notices
@@ -84,25 +88,25 @@ fn find_scans_the_ledger_when_its_index_does_not_answer() {
 /// A history with a session of this id.
 fn history(id: &str) -> Library {
     let source = MemorySource::default();
-    let said = samples::message(
+    let message = samples::message(
         "m",
         Role::User,
         vec![samples::text("p", "a quince, in the history")],
     );
-    source.put(samples::header(id, 1), samples::conversation(vec![said]));
+    source.put(samples::header(id, 1), samples::conversation(vec![message]));
     Library::new(vec![Arc::new(source)], 1 << 20)
 }
 
 #[test]
-fn find_a_session_that_a_source_and_the_ledger_have() {
+fn a_session_of_a_source_that_is_also_in_the_ledger_is_found_once() {
     let broken = Broken::new();
-    let world = LedgerWorld::over(ledger(), broken.clone());
+    let world = LedgerWorld::from_parts(ledger(), broken.clone());
     record_quince_sessions(&world);
     world.catch_up();
     // The search runs once with the index and once without it.
     for fails in [&[][..], &["all"]] {
         broken.fail(fails);
-        let searcher = indexed(&world, &operator(), history("s0"));
+        let searcher = index_searcher(&world, &operator(), history("s0"));
         let sources = |ask: &Ask| -> Vec<String> {
             let (found, first) = all_pages(&searcher, ask.clone()).unwrap();
             assert_eq!(first.total_sessions, found.0.len());
@@ -153,14 +157,15 @@ fn find_a_session_that_a_source_and_the_ledger_have() {
 }
 
 #[test]
-fn find_by_meaning_only_the_callers_own_sessions() {
+fn a_search_by_meaning_finds_only_the_callers_own_sessions() {
     let world = LedgerWorld::new();
     record_quince_sessions(&world);
     world.catch_up();
     let embedder: Arc<dyn Embedder> = Arc::new(Hashing);
     while fill(&*world.index, &*embedder, 100).unwrap() > 0 {}
     let found = |caller: &Caller, ask: Ask| -> Vec<String> {
-        let searcher = indexed(&world, caller, nothing()).with_embedder(Some(embedder.clone()));
+        let searcher =
+            index_searcher(&world, caller, empty_library()).with_embedder(Some(embedder.clone()));
         let found = searcher
             .search(&Ask { limit: 100, ..ask }, &|| false)
             .unwrap();
@@ -201,7 +206,8 @@ fn find_by_meaning_only_the_callers_own_sessions() {
         ..query("")
     };
     assert_eq!(found(&user("bob"), similar.clone()), ["s1"]);
-    let searcher = indexed(&world, &user("bob"), nothing()).with_embedder(Some(embedder.clone()));
+    let searcher =
+        index_searcher(&world, &user("bob"), empty_library()).with_embedder(Some(embedder.clone()));
     let page = searcher.search(&similar, &|| false).unwrap();
     let excerpts: Vec<_> = page.sessions[0]
         .excerpts

@@ -1,4 +1,4 @@
-//! Redaction and erasure reach the index before they are answered.
+//! Redactions and erasures are applied to the index before they are answered.
 
 use filrouge_store::contract::text_index::IndexTestExt as _;
 use std::sync::atomic::Ordering;
@@ -8,7 +8,7 @@ use filrouge_store::command::RedactionTarget;
 use filrouge_store::record::Seqs;
 use filrouge_types::{ErrorCode, Failure, IdentityId, TurnStatus};
 
-use super::faulty::Faulty;
+use super::failing_index::FailingIndex;
 use super::world::*;
 
 fn redaction_reason() -> RedactTurn {
@@ -19,11 +19,11 @@ fn redaction_reason() -> RedactTurn {
 
 /// A session with two turns, of which the tests redact the second.
 fn two_turns(world: &LedgerWorld) -> filrouge_types::Turn {
-    world.make(&operator(), "s", Some("a title"));
-    world.ask(&operator(), ("s", "one"), "what stays", Some("an answer"));
-    let turn = world.ask(&operator(), ("s", "two"), "the secret word", Some("hush"));
+    world.create_session(&operator(), "s", Some("a title"));
+    world.start_turn(&operator(), ("s", "one"), "what stays", Some("an answer"));
+    let turn = world.start_turn(&operator(), ("s", "two"), "the secret word", Some("hush"));
     world.catch_up();
-    assert!(world.holds("secret") && world.holds("stays"));
+    assert!(world.index_contains("secret") && world.index_contains("stays"));
     turn
 }
 
@@ -38,19 +38,23 @@ fn redact(world: &LedgerWorld, turn: &filrouge_types::Turn) -> Result<(), Failur
 }
 
 #[test]
-fn redacted_text_leaves_the_index_at_once_and_the_rest_is_indexed_again() {
+fn redacted_text_leaves_the_index_at_once_and_the_other_text_is_indexed_again() {
     let world = LedgerWorld::new();
     let turn = two_turns(&world);
     redact(&world, &turn).unwrap();
-    assert!(!world.holds("secret"));
-    let none = world.feed.catch_up(std::time::Duration::ZERO, &|| true);
-    assert!(!world.runtime.block_on(none).unwrap().done);
+    assert!(!world.index_contains("secret"));
+    let stopped = world.feed.catch_up(std::time::Duration::ZERO, &|| true);
+    assert!(!world.runtime.block_on(stopped).unwrap().done);
     assert!(!world.catch_up().forgotten);
-    assert!(!world.holds("secret") && world.holds("stays") && world.holds("title"));
+    assert!(
+        !world.index_contains("secret")
+            && world.index_contains("stays")
+            && world.index_contains("title")
+    );
     assert_eq!(
         world.feed.counts().forgotten,
         0,
-        "the engine did not inform the index"
+        "the feed had to forget a session that the engine should have forgotten"
     );
     assert_eq!(
         world
@@ -64,22 +68,22 @@ fn redacted_text_leaves_the_index_at_once_and_the_rest_is_indexed_again() {
 fn a_refused_redaction_loses_no_documents() {
     let world = LedgerWorld::new();
     two_turns(&world);
-    let open = world.ask(&operator(), ("s", "three"), "still open", None);
+    let open = world.start_turn(&operator(), ("s", "three"), "still open", None);
     world.catch_up();
     assert_eq!(redact(&world, &open).unwrap_err().code, ErrorCode::TurnOpen);
-    assert!(!world.holds("secret"));
+    assert!(!world.index_contains("secret"));
     // No commit announces that the session was forgotten.
     world.catch_up();
     for word in ["secret", "stays", "open", "title"] {
-        assert!(world.holds(word), "{word}");
+        assert!(world.index_contains(word), "{word}");
     }
 }
 
 #[test]
 fn calls_without_permission_forget_nothing() {
     let world = LedgerWorld::new();
-    world.make(&user("ada"), "s", None);
-    let turn = world.ask(&user("ada"), ("s", "one"), "hers alone", Some("yes"));
+    world.create_session(&user("ada"), "s", None);
+    let turn = world.start_turn(&user("ada"), ("s", "one"), "hers alone", Some("yes"));
     world.catch_up();
     let before = world.index.seen().unwrap();
     let caller = user("bob");
@@ -98,24 +102,28 @@ fn calls_without_permission_forget_nothing() {
         .link(&caller, id("s"), IdentityId::new("bob").unwrap());
     assert!(world.runtime.block_on(link).is_err());
     assert_eq!(world.index.seen().unwrap(), before);
-    assert!(world.holds("hers alone"));
+    assert!(world.index_contains("hers alone"));
 }
 
 #[test]
-fn an_index_that_does_not_answer_keeps_a_redaction_from_being_written() {
-    let index = Faulty::new();
-    let world = LedgerWorld::over(ledger(), index.clone());
+fn a_redaction_is_refused_and_not_written_while_the_index_does_not_answer() {
+    let index = FailingIndex::new();
+    let world = LedgerWorld::from_parts(ledger(), index.clone());
     let turn = two_turns(&world);
     let commits = world.ledger.position();
-    index.works.store(0, Ordering::Relaxed);
+    index.forgets_left.store(0, Ordering::Relaxed);
     let refused = redact(&world, &turn).unwrap_err();
     assert_eq!(refused.code, ErrorCode::StoreUnavailable);
     let erased = world
         .runtime
         .block_on(world.engine.erasure.erase(&operator(), id("s")));
     assert_eq!(erased.unwrap_err().code, ErrorCode::StoreUnavailable);
-    assert_eq!(world.ledger.position(), commits, "something was written");
-    assert!(world.holds("secret"));
+    assert_eq!(
+        world.ledger.position(),
+        commits,
+        "a refused redaction or erasure was written"
+    );
+    assert!(world.index_contains("secret"));
     assert_eq!(
         world
             .runtime
@@ -125,11 +133,11 @@ fn an_index_that_does_not_answer_keeps_a_redaction_from_being_written() {
 }
 
 #[test]
-fn an_index_that_fails_after_the_write_is_informed_by_the_feed() {
-    let index = Faulty::new();
-    let world = LedgerWorld::over(ledger(), index.clone());
+fn the_feed_forgets_what_the_index_failed_to_forget_after_the_write() {
+    let index = FailingIndex::new();
+    let world = LedgerWorld::from_parts(ledger(), index.clone());
     let turn = two_turns(&world);
-    index.works.store(1, Ordering::Relaxed);
+    index.forgets_left.store(1, Ordering::Relaxed);
     let failed = redact(&world, &turn).unwrap_err();
     assert_eq!(failed.code, ErrorCode::StoreUnavailable);
     let (caller, session) = (operator(), id("s"));
@@ -142,26 +150,26 @@ fn an_index_that_fails_after_the_write_is_informed_by_the_feed() {
         "the feed continued although the index had not forgotten the session"
     );
     let before = world.index.seen().unwrap().forgotten;
-    index.works.store(-1, Ordering::Relaxed);
+    index.forgets_left.store(-1, Ordering::Relaxed);
     world.catch_up();
     assert_eq!(world.index.seen().unwrap().forgotten, before + 1);
-    assert!(!world.holds("secret") && world.holds("stays"));
+    assert!(!world.index_contains("secret") && world.index_contains("stays"));
 }
 
 #[test]
-fn text_read_before_a_redaction_is_not_written_after_it() {
-    let index = Faulty::new();
-    let world = LedgerWorld::over(ledger(), index.clone());
+fn text_that_the_feed_read_before_a_redaction_is_not_indexed_after_it() {
+    let index = FailingIndex::new();
+    let world = LedgerWorld::from_parts(ledger(), index.clone());
     let turn = two_turns(&world);
-    for new in [false, true] {
+    for is_new in [false, true] {
         // The second time, the index is empty, so the session is new to it.
-        if new {
+        if is_new {
             world.index.clear().unwrap();
         }
-        let words = format!("a word that goes {new}");
-        let open = world.ask(&operator(), ("s", &format!("r{new}")), &words, Some("x"));
+        let words = format!("a word that goes {is_new}");
+        let open = world.start_turn(&operator(), ("s", &format!("r{is_new}")), &words, Some("x"));
         let (engine, handle) = (world.engine.clone(), world.runtime.handle().clone());
-        let between = move || {
+        let redact_open_turn = move || {
             let caller = operator();
             let redacted =
                 engine
@@ -169,22 +177,22 @@ fn text_read_before_a_redaction_is_not_written_after_it() {
                     .redact_turn(&caller, id("s"), open.turn_id, redaction_reason());
             handle.block_on(redacted).unwrap();
         };
-        *index.between.lock().unwrap() = Some(Box::new(between));
+        *index.before_change.lock().unwrap() = Some(Box::new(redact_open_turn));
         let refused = world.feed.counts().refused;
         let step = world.feed.catch_up(std::time::Duration::ZERO, &|| false);
         world.runtime.block_on(step).unwrap();
         assert_eq!(world.feed.counts().refused, refused + 1);
-        assert!(!world.holds("a word that goes"));
+        assert!(!world.index_contains("a word that goes"));
         world.catch_up();
-        assert!(!world.holds("a word that goes") && world.holds("secret"));
+        assert!(!world.index_contains("a word that goes") && world.index_contains("secret"));
     }
     redact(&world, &turn).unwrap();
     world.catch_up();
-    assert!(!world.holds("secret"));
+    assert!(!world.index_contains("secret"));
 }
 
 #[test]
-fn redactions_of_a_process_without_the_index_reach_it_by_the_feed() {
+fn redactions_by_a_process_without_the_index_reach_it_by_the_feed() {
     let world = LedgerWorld::new();
     let turn = two_turns(&world);
     let (other_engine, caller) = (world.engine_without_index(), operator());
@@ -195,17 +203,17 @@ fn redactions_of_a_process_without_the_index_reach_it_by_the_feed() {
     world.runtime.block_on(redacted).unwrap();
     let forgotten = world.index.seen().unwrap().forgotten;
     world.catch_up();
-    assert!(!world.holds("secret") && world.holds("stays"));
+    assert!(!world.index_contains("secret") && world.index_contains("stays"));
     assert_eq!(
         world.index.seen().unwrap().forgotten,
         forgotten + 1,
-        "the session was overwritten, not forgotten"
+        "the feed overwrote the session and did not forget it"
     );
     let erased = other_engine.erasure.erase(&caller, id("s"));
     world.runtime.block_on(erased).unwrap();
     world.catch_up();
     assert_eq!(world.index.seen().unwrap().forgotten, forgotten + 2);
-    assert_eq!(world.indexed("s"), None);
+    assert_eq!(world.indexed_session("s"), None);
     assert_eq!(world.feed.counts().forgotten, 2);
 }
 
@@ -213,9 +221,9 @@ fn redactions_of_a_process_without_the_index_reach_it_by_the_feed() {
 fn erasing_all_sessions_of_an_owner_removes_their_documents() {
     let world = LedgerWorld::new();
     for name in ["ada", "bob"] {
-        world.make(&user(name), &format!("of-{name}"), Some("a title"));
+        world.create_session(&user(name), &format!("of-{name}"), Some("a title"));
         let words = format!("words of {name}");
-        world.ask(
+        world.start_turn(
             &user(name),
             (&format!("of-{name}"), "r"),
             &words,
@@ -227,19 +235,19 @@ fn erasing_all_sessions_of_an_owner_removes_their_documents() {
     let ada = Some(IdentityId::new("ada").unwrap());
     let erased = world.engine.erasure.erase_all(&caller, ada, |_| Ok(()));
     assert_eq!(world.runtime.block_on(erased), Ok(1));
-    assert!(!world.holds("words of ada") && world.holds("words of bob"));
+    assert!(!world.index_contains("words of ada") && world.index_contains("words of bob"));
     world.catch_up();
-    assert!(world.indexed("of-ada").is_none() && world.indexed("of-bob").is_some());
+    assert!(world.indexed_session("of-ada").is_none() && world.indexed_session("of-bob").is_some());
 }
 
 #[test]
-fn a_linked_session_leaves_its_shard_at_once_and_enters_its_owners() {
+fn a_linked_session_leaves_its_shard_at_once_and_is_indexed_in_its_owners() {
     let world = LedgerWorld::new();
     let caller = user("");
-    world.make(&caller, "s", None);
-    world.ask(&caller, ("s", "r"), "before the login", Some("yes"));
+    world.create_session(&caller, "s", None);
+    world.start_turn(&caller, ("s", "r"), "before the login", Some("yes"));
     world.catch_up();
-    let before = world.indexed("s").unwrap().shard;
+    let before = world.indexed_session("s").unwrap().shard;
     let ada = IdentityId::new("ada").unwrap();
     let request = LinkSession { identity_id: ada };
     let link = world
@@ -247,20 +255,20 @@ fn a_linked_session_leaves_its_shard_at_once_and_enters_its_owners() {
         .sessions
         .link(&caller, id("s"), request.identity_id);
     world.runtime.block_on(link).unwrap();
-    assert!(!world.holds("before the login"));
+    assert!(!world.index_contains("before the login"));
     world.catch_up();
-    assert!(world.holds("before the login"));
-    assert_ne!(world.indexed("s").unwrap().shard, before);
+    assert!(world.index_contains("before the login"));
+    assert_ne!(world.indexed_session("s").unwrap().shard, before);
 }
 
 #[test]
 fn items_of_an_open_turn_are_redacted_as_well() {
     let world = LedgerWorld::new();
-    world.make(&operator(), "s", None);
-    let turn = world.ask(&operator(), ("s", "r"), "a question", None);
+    world.create_session(&operator(), "s", None);
+    let turn = world.start_turn(&operator(), ("s", "r"), "a question", None);
     world.append("s", &turn, vec![observation("a slip of the tongue")]);
     world.catch_up();
-    assert!(world.holds("slip"));
+    assert!(world.index_contains("slip"));
     let seqs = RedactionTarget::Items(Seqs::of(vec![(2, 2)]).unwrap());
     let caller = operator();
     let redacted = world
@@ -268,7 +276,7 @@ fn items_of_an_open_turn_are_redacted_as_well() {
         .erasure
         .redact(&caller, id("s"), seqs, "asked to");
     world.runtime.block_on(redacted).unwrap();
-    assert!(!world.holds("slip"));
+    assert!(!world.index_contains("slip"));
     let more = world.engine.turns.append(
         &caller,
         id("s"),
@@ -277,6 +285,10 @@ fn items_of_an_open_turn_are_redacted_as_well() {
     );
     world.runtime.block_on(more).unwrap();
     world.catch_up();
-    assert!(!world.holds("slip") && world.holds("goes") && world.holds("question"));
+    assert!(
+        !world.index_contains("slip")
+            && world.index_contains("goes")
+            && world.index_contains("question")
+    );
     assert_eq!(turn.status, TurnStatus::Open);
 }

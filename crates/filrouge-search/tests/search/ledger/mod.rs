@@ -1,12 +1,12 @@
 //! Tests of the feed that keeps an index up to date with a ledger, and of searches by that index.
 
-mod alone;
-mod edited;
-mod faulty;
+mod edited_index;
+mod failing_index;
 mod find;
 mod find_edge_cases;
 mod forgetting;
-mod life;
+mod isolation;
+mod random_events;
 mod shards;
 mod steps;
 mod world;

@@ -1,4 +1,4 @@
-//! A caller reaches the same sessions in the index as lists show.
+//! In the index, a caller reaches the sessions that lists show.
 
 use filrouge_store::contract::text_index::IndexTestExt as _;
 use std::collections::BTreeSet;
@@ -26,16 +26,17 @@ fn token(name: u8) -> Option<SessionToken> {
 }
 
 fn caller() -> impl Strategy<Value = Caller> {
-    (any::<bool>(), 0..7_u8, any::<u8>()).prop_map(|(t, who, secret)| {
-        let tenant = tenant(u8::from(t));
-        let caller = match who {
+    (any::<bool>(), 0..7_u8, any::<u8>()).prop_map(|(is_second, kind, secret)| {
+        let tenant = tenant(u8::from(is_second));
+        let caller = match kind {
             0 => Caller::operator(tenant),
-            who => Caller::local(tenant, identity(who)),
+            name => Caller::local(tenant, identity(name)),
         };
         caller.with_token(token(secret))
     })
 }
 
+/// The sessions that a list shows the caller.
 fn listed(world: &LedgerWorld, caller: &Caller) -> BTreeSet<String> {
     let sessions = &world.engine.sessions;
     let page = sessions.list(caller, SessionFilter::default(), None, 500);
@@ -44,8 +45,9 @@ fn listed(world: &LedgerWorld, caller: &Caller) -> BTreeSet<String> {
     sessions.iter().map(|s| s.session_id.to_string()).collect()
 }
 
-fn reached(world: &LedgerWorld, reach: &IndexScope) -> BTreeSet<String> {
-    let sessions = world.index.sessions(reach).unwrap();
+/// The sessions in the index that a scope reaches.
+fn reached(world: &LedgerWorld, scope: &IndexScope) -> BTreeSet<String> {
+    let sessions = world.index.sessions(scope).unwrap();
     sessions.iter().map(|s| s.entry.key.to_string()).collect()
 }
 
@@ -53,19 +55,19 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 48, ..ProptestConfig::default() })]
 
     #[test]
-    fn a_scope_reaches_what_lists_show(
+    fn a_scope_reaches_the_sessions_that_lists_show(
         creations in proptest::collection::vec((caller(), proptest::option::of((0..3_u8, any::<bool>()))), 1..12),
         others in proptest::collection::vec(caller(), 1..8),
     ) {
         let world = LedgerWorld::new();
         for (n, (caller, link)) in creations.iter().enumerate() {
             let name = format!("s{n}");
-            world.make(caller, &name, Some("a title"));
+            world.create_session(caller, &name, Some("a title"));
             if n % 2 == 0 {
                 world.catch_up();
             }
-            let Some((who, operator)) = link else { continue };
-            let Some(identity) = identity(*who) else { continue };
+            let Some((name_of_owner, operator)) = link else { continue };
+            let Some(identity) = identity(*name_of_owner) else { continue };
             let linker = match operator {
                 true => Caller::operator(caller.tenant().clone()).with_token(caller.token()),
                 false => caller.clone(),

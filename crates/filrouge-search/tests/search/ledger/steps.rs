@@ -15,18 +15,18 @@ use filrouge_types::IdentityId;
 use serde_json::json;
 use tokio::sync::watch;
 
-use super::find::{indexed, nothing, query};
+use super::find::{empty_library, index_searcher, query};
 use super::world::*;
 
 #[test]
-fn an_append_to_a_long_session_reads_only_the_touched_turn() {
+fn after_an_append_only_the_changed_turn_of_a_long_session_is_read() {
     let world = LedgerWorld::new();
-    world.make(&operator(), "s", Some("a title"));
+    world.create_session(&operator(), "s", Some("a title"));
     for n in 0..300 {
         let (request, words) = (format!("r{n}"), format!("question {n}"));
-        world.ask(&operator(), ("s", &request), &words, Some("answered"));
+        world.start_turn(&operator(), ("s", &request), &words, Some("answered"));
     }
-    let turn = world.ask(&operator(), ("s", "last"), "the last", None);
+    let turn = world.start_turn(&operator(), ("s", "last"), "the last", None);
     world.catch_up();
     let before = world.feed.counts();
     world.append("s", &turn, vec![observation("something new")]);
@@ -36,7 +36,7 @@ fn an_append_to_a_long_session_reads_only_the_touched_turn() {
     assert_eq!(after.sessions, before.sessions + 1);
     // The title, the question and the new item.
     assert_eq!(after.documents, before.documents + 3);
-    assert!(world.holds("something new") && world.holds("question 299"));
+    assert!(world.index_contains("something new") && world.index_contains("question 299"));
 }
 
 /// Asserts that the index contains the documents that the ledger's own source returns.
@@ -45,51 +45,51 @@ fn assert_up_to_date(world: &LedgerWorld) {
     let indexed_bodies = contents(world.index.as_ref()).into_iter();
     let indexed_bodies: std::collections::BTreeMap<_, _> =
         indexed_bodies.map(|(key, all)| (key, all.1)).collect();
-    assert_eq!(indexed_bodies, expected(&world.source()));
+    assert_eq!(indexed_bodies, source_bodies(&world.source()));
 }
 
 #[test]
-fn a_result_joins_its_call_in_another_turn() {
+fn a_result_in_another_turn_is_indexed_with_its_call() {
     let world = LedgerWorld::new();
-    let first = world.ask(&operator(), ("s", "one"), "first", None);
+    let first = world.start_turn(&operator(), ("s", "one"), "first", None);
     let call = json!([{ "type": "tool_call", "call_id": "c", "name": "bash", "args": {} }]);
     let call = json!({ "role": "assistant", "channel": "tool_call", "parts": call });
     world.append("s", &first, vec![item(call)]);
-    let second = world.ask(&operator(), ("s", "two"), "second", None);
+    let second = world.start_turn(&operator(), ("s", "two"), "second", None);
     assert_up_to_date(&world);
     let result =
         json!([{ "type": "tool_result", "call_id": "c", "ok": true, "content": "a plum" }]);
     let result = json!({ "role": "tool", "channel": "tool_result", "parts": result });
     world.append("s", &second, vec![item(result)]);
     assert_up_to_date(&world);
-    assert!(world.holds("a plum"));
-    // From then on the messages of the first turn depend on the second one.
+    assert!(world.index_contains("a plum"));
+    // From now on, the messages of the first turn depend on the second turn.
     world.append("s", &first, vec![observation("afterwards")]);
     assert_up_to_date(&world);
 }
 
 #[test]
-fn turns_that_later_commits_touched_do_not_count_as_read() {
+fn a_turn_is_read_again_after_a_change_in_a_much_later_commit() {
     let world = LedgerWorld::new();
-    let first = world.ask(&operator(), ("s", "one"), "first", None);
-    let second = world.ask(&operator(), ("s", "two"), "second", None);
+    let first = world.start_turn(&operator(), ("s", "one"), "first", None);
+    let second = world.start_turn(&operator(), ("s", "two"), "second", None);
     world.catch_up();
     world.append("s", &first, vec![observation("in the first")]);
-    // There are more commits than are examined at once.
+    // These are more commits than one step examines.
     for n in 0..600 {
-        world.make(&operator(), &format!("other-{n}"), None);
+        world.create_session(&operator(), &format!("other-{n}"), None);
     }
     world.append("s", &second, vec![observation("in the second")]);
     world.catch_up();
-    assert!(world.holds("in the first") && world.holds("in the second"));
+    assert!(world.index_contains("in the first") && world.index_contains("in the second"));
 }
 
 #[test]
 fn units_are_the_ordinals_of_turns() {
     let world = LedgerWorld::new();
-    world.make(&operator(), "s", Some("a title"));
+    world.create_session(&operator(), "s", Some("a title"));
     for n in 1..4 {
-        world.ask(
+        world.start_turn(
             &operator(),
             ("s", &format!("r{n}")),
             "question",
@@ -98,7 +98,7 @@ fn units_are_the_ordinals_of_turns() {
     }
     world.catch_up();
     let title = filrouge_search::ledger::TITLE_UNIT;
-    let session = world.indexed("s").unwrap();
+    let session = world.indexed_session("s").unwrap();
     let mut document_counts = vec![7];
     for unit in [2, title, 2, 3, 1] {
         let update = IndexUpdate::Session(SessionUpdate {
@@ -119,15 +119,15 @@ fn a_step_ends_at_its_limit_and_the_next_one_continues() {
     let world = LedgerWorld::new();
     for n in 0..5 {
         let name = format!("s{n}");
-        world.make(&operator(), &name, None);
-        world.ask(&operator(), (&name, "r"), "a question", Some("an answer"));
+        world.create_session(&operator(), &name, None);
+        world.start_turn(&operator(), (&name, "r"), "a question", Some("an answer"));
     }
-    let little = Effort {
+    let tiny = Effort {
         bytes: 1,
         time: Duration::from_secs(60),
     };
     for n in 1..=5 {
-        let step = world.runtime.block_on(world.feed.step(little)).unwrap();
+        let step = world.runtime.block_on(world.feed.step(tiny)).unwrap();
         assert_eq!(
             (step, contents(world.index.as_ref()).len()),
             (FeedStep::More, n)
@@ -135,17 +135,17 @@ fn a_step_ends_at_its_limit_and_the_next_one_continues() {
     }
     // A process that starts later repeats no work.
     let other = LedgerFeed::new(world.engine.clone(), world.index.clone(), clock());
-    let caught = other.catch_up(Duration::from_secs(60), &|| false);
-    let progress = world.runtime.block_on(caught).unwrap();
+    let caught_up = other.catch_up(Duration::from_secs(60), &|| false);
+    let progress = world.runtime.block_on(caught_up).unwrap();
     assert!(progress.done && progress.as_of.is_some());
     assert_eq!(other.counts().documents, 0);
 }
 
 #[test]
-fn progress_counts_the_commits_not_yet_read() {
+fn progress_counts_the_unread_commits() {
     let world = LedgerWorld::new();
     for n in 0..4 {
-        world.make(&operator(), &format!("s{n}"), Some("a title"));
+        world.create_session(&operator(), &format!("s{n}"), Some("a title"));
     }
     let stopped = world.feed.catch_up(Duration::ZERO, &|| true);
     let progress = world.runtime.block_on(stopped).unwrap();
@@ -159,15 +159,15 @@ fn progress_counts_the_commits_not_yet_read() {
 #[test]
 fn an_index_of_another_store_is_rebuilt() {
     let index: Arc<dyn TextIndex> = Arc::new(MemoryIndex::default());
-    let world = LedgerWorld::over(ledger(), index.clone());
-    world.make(&operator(), "old", Some("an old title"));
+    let world = LedgerWorld::from_parts(ledger(), index.clone());
+    world.create_session(&operator(), "old", Some("an old title"));
     world.catch_up();
-    assert!(world.holds("old title"));
+    assert!(world.index_contains("old title"));
     // The stores have the same name and number of commits, but their links differ.
-    let other = LedgerWorld::over(ledger(), index);
-    other.make(&operator(), "new", Some("a new title"));
+    let other = LedgerWorld::from_parts(ledger(), index);
+    other.create_session(&operator(), "new", Some("a new title"));
     other.catch_up();
-    assert!(!other.holds("old title") && other.holds("new title"));
+    assert!(!other.index_contains("old title") && other.index_contains("new title"));
 }
 
 #[test]
@@ -183,40 +183,40 @@ fn sessions_only_in_the_hot_store_are_never_indexed() {
     let (durable, hot) = (Arc::new(durable), Arc::new(hot));
     let tier_runtime = tokio::runtime::Runtime::new().unwrap();
     let runtime_guard = tier_runtime.enter();
-    let both = TieredLedger::new(durable, hot, keyring, entropy, clock(), options);
+    let tiered = TieredLedger::new(durable, hot, keyring, entropy, clock(), options);
     drop(runtime_guard);
-    let world = LedgerWorld::over(both, Arc::new(MemoryIndex::default()));
-    world.ask(&user(""), ("hot", "r"), "anonymous words", Some("yes"));
-    world.ask(&user("ada"), ("hers", "r"), "of somebody", Some("yes"));
+    let world = LedgerWorld::from_parts(tiered, Arc::new(MemoryIndex::default()));
+    world.start_turn(&user(""), ("hot", "r"), "anonymous words", Some("yes"));
+    world.start_turn(&user("ada"), ("hers", "r"), "of somebody", Some("yes"));
     world.catch_up();
-    assert!(world.holds("of somebody") && !world.holds("anonymous words"));
-    assert_eq!(world.indexed("hot"), None);
+    assert!(world.index_contains("of somebody") && !world.index_contains("anonymous words"));
+    assert_eq!(world.indexed_session("hot"), None);
     // Linking it to an identity moves it into the ledger.
     let (anonymous, ada) = (user(""), IdentityId::new("ada").unwrap());
     let link = world.engine.sessions.link(&anonymous, id("hot"), ada);
     world.runtime.block_on(link).unwrap();
     world.catch_up();
-    assert!(world.holds("anonymous words"));
-    let shard = |name| world.indexed(name).unwrap().shard;
+    assert!(world.index_contains("anonymous words"));
+    let shard = |name| world.indexed_session(name).unwrap().shard;
     assert_eq!(shard("hot"), shard("hers"));
 }
 
 /// A ledger in a file.
-fn in_file(path: &std::path::Path) -> Arc<dyn Ledger> {
+fn ledger_in_file(path: &std::path::Path) -> Arc<dyn Ledger> {
     let keyring = Arc::new(Keyring::single([7; 32]));
     let options = Options::new(path.to_owned(), keyring, Arc::new(OsEntropy), clock());
     Arc::new(SqliteLedger::open(options).unwrap())
 }
 
 #[test]
-fn an_unreadable_session_affects_no_other() {
+fn an_unreadable_session_affects_no_other_session() {
     let store = tempfile::tempdir().unwrap();
     let path = store.path().join("filrouge.db");
     let index: Arc<dyn TextIndex> = Arc::new(MemoryIndex::default());
-    let world = LedgerWorld::over(in_file(&path), index.clone());
+    let world = LedgerWorld::from_parts(ledger_in_file(&path), index.clone());
     for name in ["a", "b", "c"] {
-        world.make(&operator(), name, None);
-        world.ask(
+        world.create_session(&operator(), name, None);
+        world.start_turn(
             &operator(),
             (name, "r"),
             &format!("quince of {name}"),
@@ -224,16 +224,16 @@ fn an_unreadable_session_affects_no_other() {
         );
     }
     world.catch_up();
-    assert!(world.holds("quince of b"));
+    assert!(world.index_contains("quince of b"));
     drop(world);
-    // The tampered records are only read when their turn is touched.
+    // The tampered records are only read when their turn changes.
     let tamper = "c.execute(\"UPDATE record SET body = zeroblob(length(body)) WHERE id IN (SELECT record_id FROM \
          record_key WHERE session_pk = (SELECT pk FROM session WHERE session_id = 'b'))\")\n\
          assert c.execute('SELECT changes()').fetchone()[0] > 0";
     crate::tampered::python(&path, tamper);
-    let world = LedgerWorld::over(in_file(&path), index);
+    let world = LedgerWorld::from_parts(ledger_in_file(&path), index);
     for name in ["b", "c"] {
-        world.ask(
+        world.start_turn(
             &operator(),
             (name, "again"),
             &format!("medlar of {name}"),
@@ -241,13 +241,21 @@ fn an_unreadable_session_affects_no_other() {
         );
     }
     world.catch_up();
-    assert!(world.holds("medlar of c") && world.holds("quince of c") && world.holds("medlar of b"));
-    assert_eq!(world.feed.counts().unreadable, 0, "its first turn was read");
-    // For an empty index, the whole session is read.
+    assert!(
+        world.index_contains("medlar of c")
+            && world.index_contains("quince of c")
+            && world.index_contains("medlar of b")
+    );
+    assert_eq!(
+        world.feed.counts().unreadable,
+        0,
+        "an unchanged turn was read"
+    );
+    // For an empty index, the complete session is read.
     world.index.clear().unwrap();
     world.catch_up();
-    assert!(world.holds("quince of a") && world.holds("medlar of c"));
-    assert!(!world.holds("quince of b") && !world.holds("medlar of b"));
+    assert!(world.index_contains("quince of a") && world.index_contains("medlar of c"));
+    assert!(!world.index_contains("quince of b") && !world.index_contains("medlar of b"));
     assert!(world.feed.counts().unreadable > 0);
 }
 
@@ -256,37 +264,37 @@ fn an_indexed_session_that_becomes_unreadable_loses_its_documents() {
     let store = tempfile::tempdir().unwrap();
     let path = store.path().join("filrouge.db");
     let index: Arc<dyn TextIndex> = Arc::new(MemoryIndex::default());
-    let world = LedgerWorld::over(in_file(&path), index.clone());
-    world.make(&operator(), "b", None);
-    let turn = world.ask(&operator(), ("b", "r"), "a quince", None);
+    let world = LedgerWorld::from_parts(ledger_in_file(&path), index.clone());
+    world.create_session(&operator(), "b", None);
+    let turn = world.start_turn(&operator(), ("b", "r"), "a quince", None);
     world.catch_up();
     let append = |world: &LedgerWorld| world.append("b", &turn, vec![observation("a medlar")]);
     append(&world);
     drop(world);
     let tamper = "c.execute('UPDATE record SET body = zeroblob(length(body))')";
     crate::tampered::python(&path, tamper);
-    let world = LedgerWorld::over(in_file(&path), index);
+    let world = LedgerWorld::from_parts(ledger_in_file(&path), index);
     world.catch_up();
     assert_eq!(world.feed.counts().unreadable, 1);
-    assert!(!world.holds("quince") && world.indexed("b").is_some());
+    assert!(!world.index_contains("quince") && world.indexed_session("b").is_some());
     // The session is not read again until it changes.
     world.catch_up();
     assert_eq!(world.feed.counts().sessions, 1);
 }
 
 #[test]
-fn a_runner_follows_until_it_is_stopped() {
+fn a_running_feed_follows_the_ledger_until_it_is_stopped() {
     let world = LedgerWorld::new();
     let (stop, stopping) = watch::channel(false);
     let feed = world.feed.clone();
     let runner = world.runtime.spawn(async move { feed.run(stopping).await });
-    world.make(&operator(), "s", Some("a title"));
-    world.ask(&operator(), ("s", "r"), "is it there yet", Some("yes"));
-    let until = std::time::Instant::now() + Duration::from_secs(30);
-    while !world.holds("there yet") && std::time::Instant::now() < until {
+    world.create_session(&operator(), "s", Some("a title"));
+    world.start_turn(&operator(), ("s", "r"), "is it there yet", Some("yes"));
+    let deadline = std::time::Instant::now() + Duration::from_secs(30);
+    while !world.index_contains("there yet") && std::time::Instant::now() < deadline {
         std::thread::sleep(Duration::from_millis(5));
     }
-    assert!(world.holds("there yet"));
+    assert!(world.index_contains("there yet"));
     stop.send_replace(true);
     world.runtime.block_on(runner).unwrap();
 }
@@ -294,20 +302,20 @@ fn a_runner_follows_until_it_is_stopped() {
 #[test]
 fn a_hit_shows_the_seq_of_its_item() {
     let world = LedgerWorld::new();
-    world.make(&operator(), "s", None);
-    let turn = world.ask(&operator(), ("s", "r"), "a question", None);
+    world.create_session(&operator(), "s", None);
+    let turn = world.start_turn(&operator(), ("s", "r"), "a question", None);
     let part = json!({ "type": "tool_call", "call_id": "c", "name": "bash", "args": {} });
     let call = json!({ "item_id": "p7:call", "role": "assistant", "channel": "tool_call", "parts": [part] });
     let texts = json!([{ "type": "text", "text": "one" }, { "type": "text", "text": "two" }]);
-    let named =
+    let with_item_id =
         json!({ "item_id": "v1.5", "role": "assistant", "channel": "observation", "parts": texts });
     world.append(
         "s",
         &turn,
-        vec![item(call), item(named), observation("without a key")],
+        vec![item(call), item(with_item_id), observation("without a key")],
     );
     world.catch_up();
-    let searcher = indexed(&world, &operator(), nothing());
+    let searcher = index_searcher(&world, &operator(), empty_library());
     for (word, seq) in [
         ("question", 1),
         ("bash", 2),

@@ -37,6 +37,7 @@ pub(super) fn ledger() -> Arc<dyn Ledger> {
     Arc::new(MemoryLedger::new(keyring, Arc::new(OsEntropy), clock()))
 }
 
+/// An engine that does not know the index.
 pub(super) fn engine(ledger: &Arc<dyn Ledger>) -> Engine {
     let entropy = Arc::new(OsEntropy);
     Engine::new(ledger.clone(), entropy, clock(), Settings::default())
@@ -46,6 +47,7 @@ pub(super) fn operator() -> Caller {
     Caller::operator(TenantId::default_tenant())
 }
 
+/// The user with this name, or an anonymous one if it is empty.
 pub(super) fn user(name: &str) -> Caller {
     let identity = (!name.is_empty()).then(|| IdentityId::new(name).unwrap());
     Caller::local(TenantId::default_tenant(), identity)
@@ -55,6 +57,7 @@ pub(super) fn id(name: &str) -> SessionId {
     name.parse().unwrap()
 }
 
+/// The realm of the default tenant in the index.
 pub(super) fn realm() -> Box<[u8]> {
     TenantId::default_tenant().as_str().as_bytes().into()
 }
@@ -63,6 +66,7 @@ pub(super) fn item(json: serde_json::Value) -> ItemBody {
     serde_json::from_value(json).unwrap()
 }
 
+/// An item of the assistant, which an open turn accepts.
 pub(super) fn observation(text: &str) -> ItemBody {
     let part = json!([{ "type": "text", "text": text }]);
     item(json!({ "role": "assistant", "channel": "observation", "parts": part }))
@@ -70,10 +74,10 @@ pub(super) fn observation(text: &str) -> ItemBody {
 
 impl LedgerWorld {
     pub(super) fn new() -> Self {
-        Self::over(ledger(), Arc::new(MemoryIndex::default()))
+        Self::from_parts(ledger(), Arc::new(MemoryIndex::default()))
     }
 
-    pub(super) fn over(ledger: Arc<dyn Ledger>, index: Arc<dyn TextIndex>) -> Self {
+    pub(super) fn from_parts(ledger: Arc<dyn Ledger>, index: Arc<dyn TextIndex>) -> Self {
         let mut runtime = tokio::runtime::Builder::new_multi_thread();
         let runtime = runtime.enable_all().worker_threads(1).build().unwrap();
         let engine = Arc::new(engine(&ledger).with_index(index.clone()));
@@ -92,15 +96,16 @@ impl LedgerWorld {
         engine(&self.ledger)
     }
 
+    /// Brings the index up to date.
     pub(super) fn catch_up(&self) -> Progress {
-        let long = Duration::from_secs(60);
-        let caught = self.feed.catch_up(long, &|| false);
-        let progress = self.runtime.block_on(caught).unwrap();
+        let limit = Duration::from_secs(60);
+        let caught_up = self.feed.catch_up(limit, &|| false);
+        let progress = self.runtime.block_on(caught_up).unwrap();
         assert!(progress.done && progress.lag_commits == 0, "{progress:?}");
         progress
     }
 
-    pub(super) fn make(&self, caller: &Caller, session: &str, title: Option<&str>) {
+    pub(super) fn create_session(&self, caller: &Caller, session: &str, title: Option<&str>) {
         let request = CreateSession {
             session_id: Some(id(session)),
             title: title.map(Into::into),
@@ -110,8 +115,8 @@ impl LedgerWorld {
         self.runtime.block_on(created).unwrap();
     }
 
-    /// Starts a turn, and closes it with `answer`; without one, the turn is left open.
-    pub(super) fn ask(
+    /// Starts a turn and closes it with `answer`. Without an answer, the turn stays open.
+    pub(super) fn start_turn(
         &self,
         caller: &Caller,
         (session, request): (&str, &str),
@@ -129,7 +134,6 @@ impl LedgerWorld {
 
     pub(super) fn append(&self, session: &str, turn: &Turn, items: Vec<ItemBody>) {
         let (caller, items) = (operator(), AppendItems::new(items));
-
         let append = self
             .engine
             .turns
@@ -137,15 +141,16 @@ impl LedgerWorld {
         self.runtime.block_on(append).unwrap();
     }
 
-    pub(super) fn indexed(&self, session: &str) -> Option<IndexedSession> {
+    /// What the index knows of a session.
+    pub(super) fn indexed_session(&self, session: &str) -> Option<IndexedSession> {
         self.index.session(&realm(), session).unwrap()
     }
 
-    /// Whether a document of the index contains a word.
-    pub(super) fn holds(&self, word: &str) -> bool {
-        let (reach, terms) = (IndexScope::Realm(realm()), [vec![word.to_owned()]]);
+    /// Whether a document in the index contains a word.
+    pub(super) fn index_contains(&self, word: &str) -> bool {
+        let (scope, terms) = (IndexScope::Realm(realm()), [vec![word.to_owned()]]);
         let query = CandidateQuery {
-            reach: &reach,
+            reach: &scope,
             sessions: None,
             kinds: u32::MAX,
             since: None,
@@ -165,9 +170,9 @@ impl LedgerWorld {
 pub(super) type Contents = BTreeMap<String, (Vec<u8>, Vec<Vec<u8>>)>;
 
 pub(super) fn contents(index: &dyn TextIndex) -> Contents {
-    let reach = IndexScope::Realm(realm());
+    let scope = IndexScope::Realm(realm());
     let mut all = Contents::new();
-    for session in index.sessions(&reach).unwrap().iter() {
+    for session in index.sessions(&scope).unwrap().iter() {
         let bodies = bodies(index, session);
         let key = session.entry.key.to_string();
         all.insert(key, (session.shard.owner.to_vec(), bodies));
@@ -175,11 +180,12 @@ pub(super) fn contents(index: &dyn TextIndex) -> Contents {
     all
 }
 
+/// The bodies of a session's documents in the index, sorted.
 pub(super) fn bodies(index: &dyn TextIndex, session: &IndexedSession) -> Vec<Vec<u8>> {
-    let (reach, sessions) = (IndexScope::Shard(session.shard.clone()), [session.no]);
+    let (scope, sessions) = (IndexScope::Shard(session.shard.clone()), [session.no]);
     let query = CandidateQuery {
         sessions: Some(&sessions),
-        ..query(&reach, &[])
+        ..query(&scope, &[])
     };
     let found = index.candidates(&query).unwrap();
     let numbers: Vec<u64> = found.iter().map(|candidate| candidate.document).collect();
@@ -193,8 +199,8 @@ pub(super) fn bodies(index: &dyn TextIndex, session: &IndexedSession) -> Vec<Vec
     bodies
 }
 
-/// The bodies that the ledger's own source returns, by session.
-pub(super) fn expected(source: &LedgerSource) -> BTreeMap<String, Vec<Vec<u8>>> {
+/// The bodies of the documents that the ledger's own source returns, by session.
+pub(super) fn source_bodies(source: &LedgerSource) -> BTreeMap<String, Vec<Vec<u8>>> {
     let mut all = BTreeMap::new();
     for header in &source.list().unwrap().headers {
         let conversation = source.read(&header.id).unwrap();

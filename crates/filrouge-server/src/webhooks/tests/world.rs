@@ -1,4 +1,4 @@
-//! A store in memory, a stopped clock, fixed randomness, and a receiver with prepared answers.
+//! A ledger in memory, a clock that stands still, constant randomness, and a receiver with prepared answers.
 
 use std::collections::VecDeque;
 use std::num::NonZeroU32;
@@ -20,16 +20,17 @@ use crate::webhooks::worker::Worker;
 use crate::webhooks::{WebhookFeed, WebhookSettings, WebhookStart, WebhookStatus, webhook_status};
 use filrouge_http::Metrics;
 
-struct NoChance;
+/// Entropy that is always the same.
+struct ConstantEntropy;
 
-impl Entropy for NoChance {
+impl Entropy for ConstantEntropy {
     fn fill(&self, bytes: &mut [u8]) -> Result<(), filrouge_types::Failure> {
         bytes.fill(0xff);
         Ok(())
     }
 }
 
-/// Returns the prepared answers, then accepts everything; records the messages.
+/// Returns the prepared answers, then accepts all messages; collects the messages.
 #[derive(Clone, Default)]
 pub(super) struct Receiver {
     answers: Arc<Mutex<VecDeque<Sent>>>,
@@ -48,6 +49,7 @@ impl Post for Receiver {
 }
 
 impl Receiver {
+    /// Prepares answers to the next messages.
     pub(super) fn will_answer(&self, answers: impl IntoIterator<Item = Sent>) {
         self.answers.lock().unwrap().extend(answers);
     }
@@ -61,24 +63,25 @@ impl Receiver {
             .lock()
             .unwrap()
             .iter()
-            .map(|m| m.id.clone())
+            .map(|message| message.id.clone())
             .collect()
     }
 
     /// The sessions in each message.
     pub(super) fn sessions(&self) -> Vec<Vec<String>> {
         let received = self.received.lock().unwrap();
-        let of = |message: &Message| {
+        let sessions_of = |message: &Message| {
             let body: Value = serde_json::from_slice(&message.body).unwrap();
             let data = body["data"].as_array().unwrap().clone();
             data.iter()
                 .map(|change| change["session_id"].as_str().unwrap().to_owned())
                 .collect()
         };
-        received.iter().map(of).collect()
+        received.iter().map(sessions_of).collect()
     }
 }
 
+/// The answer of a receiver that refuses a message with this HTTP status.
 pub(super) fn refused(status: u16) -> Sent {
     Sent::Refused {
         why: Refusal::Status(status),
@@ -127,6 +130,7 @@ impl World {
         }
     }
 
+    /// A worker in a process with this name.
     pub(super) fn worker(&self, holder: &str) -> Worker<Receiver> {
         Worker {
             settings: WebhookSettings {
@@ -140,7 +144,7 @@ impl World {
             ledger: self.ledger.clone(),
             post: self.receiver.clone(),
             clock: self.clock.clone(),
-            backoff: Backoff::new(Arc::new(NoChance)),
+            backoff: Backoff::new(Arc::new(ConstantEntropy)),
             counters: Counters::registered(&self.metrics).of("crm"),
             holder: holder.to_owned(),
             position: None,
@@ -148,7 +152,8 @@ impl World {
         }
     }
 
-    pub(super) async fn session(&self, id: &str) {
+    /// Creates a session, which is one change of the feed.
+    pub(super) async fn create_session(&self, id: &str) {
         let request: CreateSession =
             serde_json::from_value(serde_json::json!({ "session_id": id })).unwrap();
         let caller = Caller::operator(TenantId::default_tenant());

@@ -1,3 +1,5 @@
+//! Tests of exported documents.
+
 use std::io::{self, Write};
 use std::sync::Arc;
 
@@ -11,6 +13,7 @@ use crate::{
     ToolStatus,
 };
 
+/// A made-up credential. It is split so that scanners of credentials do not report this file.
 const KEY: &str = concat!("AKIA", "Q7RT5VWX2YZ3ABCD");
 
 /// Two turns: the first with a finished call, the second with a running one.
@@ -98,7 +101,8 @@ fn library() -> Library {
     Library::new(vec![Arc::new(source)], 1 << 20)
 }
 
-fn written(form: Form, mask: bool) -> String {
+/// The export of the sample session.
+fn exported(form: Form, mask: bool) -> String {
     let mut out = Vec::new();
     export(&library(), "ses", form, mask, &mut out).unwrap();
     String::from_utf8(out).unwrap()
@@ -106,7 +110,7 @@ fn written(form: Form, mask: bool) -> String {
 
 #[test]
 fn json_contains_everything_in_full() {
-    let all: Value = serde_json::from_str(&written(Form::Json, false)).unwrap();
+    let all: Value = serde_json::from_str(&exported(Form::Json, false)).unwrap();
     assert_eq!(all["session"]["id"], "ses");
     assert_eq!(all["totalMessages"], 4);
     assert_eq!(all["boundaries"][0]["beforeID"], "m3");
@@ -135,7 +139,7 @@ fn json_contains_everything_in_full() {
 
 #[test]
 fn markdown_has_the_form_of_a_ledger_session() {
-    let all = written(Form::Markdown, false);
+    let all = exported(Form::Markdown, false);
     let lines: Vec<&str> = all.lines().filter(|line| line.starts_with('#')).collect();
     assert_eq!(lines[0], format!("# About {KEY}"));
     assert!(
@@ -159,7 +163,7 @@ fn markdown_has_the_form_of_a_ledger_session() {
 
 #[test]
 fn html_is_one_page_without_scripts() {
-    let all = written(Form::Html, false);
+    let all = exported(Form::Html, false);
     assert!(all.starts_with("<!DOCTYPE html>") && all.ends_with("</html>\n"));
     assert!(all.contains("What is here? &lt;b&gt;") && !all.contains("<script"));
 }
@@ -167,8 +171,8 @@ fn html_is_one_page_without_scripts() {
 #[test]
 fn credentials_are_masked_in_every_form() {
     for form in [Form::Markdown, Form::Html, Form::Json] {
-        assert!(written(form, false).contains(KEY));
-        let masked = written(form, true);
+        assert!(exported(form, false).contains(KEY));
+        let masked = exported(form, true);
         assert!(!masked.contains(KEY), "{form:?}");
         assert!(masked.contains("masked:"), "{form:?}");
     }
@@ -176,6 +180,7 @@ fn credentials_are_masked_in_every_form() {
 
 #[test]
 fn a_closed_output_is_an_io_error() {
+    /// A writer that fails after this many bytes.
     struct Closed(usize);
     impl Write for Closed {
         fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
@@ -190,16 +195,16 @@ fn a_closed_output_is_an_io_error() {
         }
     }
     for form in [Form::Markdown, Form::Html, Form::Json] {
-        for room in [0, 100, 900] {
-            let why = export(&library(), "ses", form, true, &mut Closed(room)).unwrap_err();
-            let ExportError::Io(why) = why else {
-                panic!("{why}");
+        for limit in [0, 100, 900] {
+            let error = export(&library(), "ses", form, true, &mut Closed(limit)).unwrap_err();
+            let ExportError::Io(error) = error else {
+                panic!("{error}");
             };
-            assert_eq!(why.kind(), io::ErrorKind::BrokenPipe);
+            assert_eq!(error.kind(), io::ErrorKind::BrokenPipe);
         }
     }
-    let why = export(&library(), "none", Form::Json, true, &mut Vec::new()).unwrap_err();
-    assert!(matches!(why, ExportError::Library(why) if why.code() == "session_not_found"));
+    let error = export(&library(), "none", Form::Json, true, &mut Vec::new()).unwrap_err();
+    assert!(matches!(error, ExportError::Library(error) if error.code() == "session_not_found"));
 }
 
 #[test]
@@ -226,5 +231,5 @@ fn skipped_records_are_reported_first() {
             assert!(all.contains("left out as"), "{all}");
         }
     }
-    assert!(!written(Form::Markdown, true).contains("left out as"));
+    assert!(!exported(Form::Markdown, true).contains("left out as"));
 }

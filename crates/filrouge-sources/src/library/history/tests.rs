@@ -1,3 +1,5 @@
+//! Tests of histories and of compacted contexts.
+
 mod paging;
 
 use std::sync::Arc;
@@ -14,10 +16,11 @@ fn library(conversation: Conversation) -> Library {
     Library::new(vec![Arc::new(source)], 1 << 20)
 }
 
-fn ask(cursor: Option<String>, back: bool, chars: usize, limit: usize) -> Ask {
+/// A query without masking.
+fn ask(cursor: Option<String>, newest_first: bool, chars: usize, limit: usize) -> Ask {
     Ask {
         cursor,
-        newest_first: back,
+        newest_first,
         limit,
         max_chars: chars,
         mask: false,
@@ -34,7 +37,7 @@ fn boundary_at(at: usize) -> Boundary {
     }
 }
 
-/// Five messages: a compaction cut before the third, and the fifth was reverted.
+/// Five messages: a compaction dropped those before the third, and the user reverted the fifth.
 fn marked() -> Conversation {
     let child = Tool {
         child: Some("child".into()),
@@ -69,7 +72,7 @@ fn marked() -> Conversation {
 }
 
 #[test]
-fn messages_are_marked_as_compacted_boundary_and_reverted() {
+fn messages_are_marked_as_compacted_as_boundary_and_as_reverted() {
     let all = history(&library(marked()), &ask(None, false, 0, 0)).unwrap();
     let marks: Vec<_> = all
         .messages
@@ -139,7 +142,7 @@ fn dropped_messages_and_pruned_outputs_are_returned() {
 }
 
 #[test]
-fn a_long_summary_is_cut_with_a_cursor_to_its_message() {
+fn a_cut_summary_has_a_cursor_to_its_message() {
     let library = library(marked());
     let page = compacted(&library, &ask(None, false, 40, 0)).unwrap();
     let compaction = &page.compactions[0];
@@ -153,8 +156,8 @@ fn a_long_summary_is_cut_with_a_cursor_to_its_message() {
 #[test]
 fn a_page_can_begin_or_end_at_a_named_message() {
     let library = library(marked());
-    let first = |cursor: &str, back| {
-        let page = history(&library, &ask(Some(cursor.to_owned()), back, 0, 1)).unwrap();
+    let first = |cursor: &str, newest_first| {
+        let page = history(&library, &ask(Some(cursor.to_owned()), newest_first, 0, 1)).unwrap();
         page.messages[0].id.clone()
     };
     assert_eq!(first("message:m3", false), "m3");
@@ -173,9 +176,9 @@ fn a_page_can_begin_or_end_at_a_named_message() {
         history(&library, &Ask::of("no:m4")).unwrap_err().code(),
         "session_not_found"
     );
-    for wrong in ["message:m9", "ses:m9", "on.m.0.0.m9", "back", ""] {
-        let why = history(&library, &ask(Some(wrong.to_owned()), false, 0, 0)).unwrap_err();
-        assert_eq!(why.code(), "invalid_argument", "{wrong}");
+    for invalid in ["message:m9", "ses:m9", "on.m.0.0.m9", "back", ""] {
+        let error = history(&library, &ask(Some(invalid.to_owned()), false, 0, 0)).unwrap_err();
+        assert_eq!(error.code(), "invalid_argument", "{invalid}");
     }
 }
 
@@ -218,8 +221,8 @@ fn credentials_are_masked_before_texts_are_cut() {
         },
     )
     .unwrap();
-    let raw = history(&library, &ask(cut.next_cursor, false, 5, 0)).unwrap_err();
-    assert_eq!(raw.code(), "invalid_argument");
+    let error = history(&library, &ask(cut.next_cursor, false, 5, 0)).unwrap_err();
+    assert_eq!(error.code(), "invalid_argument");
 }
 
 #[test]
@@ -285,11 +288,14 @@ fn cursors_of_dropped_messages_and_of_histories_differ() {
     let next = dropped.next_cursor.unwrap();
     let page = compacted(&library, &ask(Some(next.clone()), false, 0, 1)).unwrap();
     assert_eq!(page.messages[0].id, "m2");
-    let why = history(&library, &ask(Some(next), false, 0, 1)).unwrap_err();
-    assert_eq!(why.code(), "invalid_argument");
+    let error = history(&library, &ask(Some(next), false, 0, 1)).unwrap_err();
+    assert_eq!(error.code(), "invalid_argument");
     let next = history(&library, &ask(None, false, 0, 1))
         .unwrap()
         .next_cursor;
-    let why = compacted(&library, &ask(next, false, 0, 1)).unwrap_err();
-    assert!(why.to_string().contains("get_compacted_context"), "{why}");
+    let error = compacted(&library, &ask(next, false, 0, 1)).unwrap_err();
+    assert!(
+        error.to_string().contains("get_compacted_context"),
+        "{error}"
+    );
 }

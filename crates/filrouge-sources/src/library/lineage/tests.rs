@@ -1,3 +1,5 @@
+//! Tests of lineage.
+
 use proptest::prelude::*;
 
 use super::*;
@@ -19,7 +21,7 @@ fn forks(forks: &[Fork]) -> Vec<(&str, Evidence, usize)> {
         .collect()
 }
 
-fn titled(id: &str, created: i64, title: &str) -> Header {
+fn header_with_title(id: &str, created: i64, title: &str) -> Header {
     Header {
         title: Some(title.into()),
         ..header(id, created)
@@ -115,10 +117,10 @@ fn gaps_and_cycles_are_reported() {
     assert!(below.cycle);
     assert_eq!(ids(&below.parent_sessions), [("x", 1), ("y", 2)]);
 
-    let alone = lineage(&library, "self").unwrap();
-    assert!(alone.cycle);
-    assert!(alone.parent_sessions.is_empty() && alone.child_sessions.is_empty());
-    assert!(alone.siblings.is_empty());
+    let own_parent = lineage(&library, "self").unwrap();
+    assert!(own_parent.cycle);
+    assert!(own_parent.parent_sessions.is_empty() && own_parent.child_sessions.is_empty());
+    assert!(own_parent.siblings.is_empty());
 }
 
 #[test]
@@ -130,12 +132,12 @@ fn forks_are_inferred_from_shared_messages() {
     let source = source_of(vec![
         (header("bystander", 0), dialogue(10_000, 4)),
         (
-            titled("origin", 5, "Plan"),
+            header_with_title("origin", 5, "Plan"),
             joined(first.clone(), dialogue(9_000, 2)),
         ),
-        (titled("fork", 1_000, "Plan (fork #1)"), fork),
-        (titled("cut", 1_500, "Plan (fork #1)"), cut),
-        (titled("again", 2_900, "New name"), again),
+        (header_with_title("fork", 1_000, "Plan (fork #1)"), fork),
+        (header_with_title("cut", 1_500, "Plan (fork #1)"), cut),
+        (header_with_title("again", 2_900, "New name"), again),
     ]);
     let library = library(&source);
     let inferred = Evidence::Inferred;
@@ -164,7 +166,7 @@ fn forks_are_inferred_from_shared_messages() {
 }
 
 #[test]
-fn the_last_created_candidate_is_the_origin_when_titles_are_absent() {
+fn without_titles_the_newest_candidate_is_the_origin() {
     let first = dialogue(10, 4);
     let source = source_of(vec![
         (header("origin", 5), first.clone()),
@@ -180,7 +182,7 @@ fn the_last_created_candidate_is_the_origin_when_titles_are_absent() {
 }
 
 #[test]
-fn agents_with_their_parents_messages_are_not_forks() {
+fn subagents_with_copied_messages_of_their_parents_are_not_forks() {
     let first = dialogue(10, 4);
     let source = source_of(vec![
         (header("root", 5), first.clone()),
@@ -224,7 +226,7 @@ fn recorded_forks_are_reported_as_such() {
         fork_of: Some(of.into()),
         ..header(id, created)
     };
-    // The origin has changed since, so that no times are shared any more.
+    // The origin has changed since the fork, so the two share no times.
     let mut copied = copies(&dialogue(20, 3), "r-");
     copied.iter_mut().for_each(|m| m.copied = true);
     let source = source_of(vec![
@@ -243,13 +245,13 @@ fn recorded_forks_are_reported_as_such() {
     let of_origin = lineage(&library, "origin").unwrap();
     assert_eq!(forks(&of_origin.forks), [("fork", Evidence::Recorded, 3)]);
     assert_eq!(lineage(&library, "lost").unwrap().gaps, ["gone"]);
-    let round = lineage(&library, "a").unwrap();
-    assert!(round.cycle);
-    assert_eq!(forks(&round.forked_from), [("b", Evidence::Recorded, 0)]);
+    let cyclic = lineage(&library, "a").unwrap();
+    assert!(cyclic.cycle);
+    assert_eq!(forks(&cyclic.forked_from), [("b", Evidence::Recorded, 0)]);
 }
 
 #[test]
-fn the_child_of_a_copied_call_is_the_originals() {
+fn the_child_of_a_copied_call_belongs_to_the_original_session() {
     let first = vec![question("m1", 10), starts(answer("m2", 20), "c1", "sub")];
     let source = source_of(vec![
         (header("origin", 5), first.clone()),
@@ -274,9 +276,9 @@ fn the_child_of_a_copied_call_is_the_originals() {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 200, failure_persistence: None, ..ProptestConfig::default() })]
 
-    /// For every graph of sessions, the search ends and returns each relative once.
+    /// For every graph of sessions, the function ends and returns each relative once.
     #[test]
-    fn the_search_ends_in_any_graph(graph in prop::collection::vec((0..14_usize, 0..14_usize, 0..3_i64), 1..12)) {
+    fn lineage_ends_in_any_graph(graph in prop::collection::vec((0..14_usize, 0..14_usize, 0..3_i64), 1..12)) {
         let name = |n: usize| (n < 13).then(|| format!("s{n}").into());
         let sessions = graph.iter().enumerate().map(|(n, (parent, origin, created))| {
             let header = Header {

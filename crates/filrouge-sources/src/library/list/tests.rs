@@ -1,3 +1,5 @@
+//! Tests of lists of sessions.
+
 use std::sync::Arc;
 
 use super::{Ask, Sessions, list};
@@ -24,21 +26,21 @@ fn found_ids(library: &Library, ask: &Ask) -> Vec<String> {
 
 #[test]
 fn titles_are_found_in_any_case_and_unicode_form() {
-    let titled = |id: &str, title: &str| Header {
+    let header_with_title = |id: &str, title: &str| Header {
         title: Some(title.into()),
         ..header(id, 1)
     };
     let library = library_of([
-        titled("a", "Carnet : page d'accueil"),
-        titled("b", "Me\u{301}moire des \u{c9}TATS"),
-        titled("c", "ΟΔΟΣ"),
+        header_with_title("a", "Carnet : page d'accueil"),
+        header_with_title("b", "Me\u{301}moire des \u{c9}TATS"),
+        header_with_title("c", "ΟΔΟΣ"),
         Header {
             project_name: Some("Zone".into()),
             title: None,
             ..header("d", 1)
         },
     ]);
-    let named = |name: &str| {
+    let ids_by_name = |name: &str| {
         let name = Some(name.to_owned());
         found_ids(
             &library,
@@ -48,13 +50,13 @@ fn titles_are_found_in_any_case_and_unicode_form() {
             },
         )
     };
-    assert_eq!(named("CARNET"), ["a"]);
-    assert_eq!(named("m\u{e9}moire"), ["b"]);
-    assert_eq!(named("e\u{301}tats"), ["b"]);
-    assert_eq!(named("memoire"), [""; 0]);
-    assert_eq!(named("οδος"), ["c"]);
-    assert_eq!(named("zone"), ["d"]);
-    assert_eq!(named("nothing"), [""; 0]);
+    assert_eq!(ids_by_name("CARNET"), ["a"]);
+    assert_eq!(ids_by_name("m\u{e9}moire"), ["b"]);
+    assert_eq!(ids_by_name("e\u{301}tats"), ["b"]);
+    assert_eq!(ids_by_name("memoire"), [""; 0]);
+    assert_eq!(ids_by_name("οδος"), ["c"]);
+    assert_eq!(ids_by_name("zone"), ["d"]);
+    assert_eq!(ids_by_name("nothing"), [""; 0]);
 }
 
 #[test]
@@ -206,9 +208,9 @@ fn filters_can_be_combined() {
 }
 
 #[test]
-fn pages_lose_nothing_when_sessions_are_added_meanwhile() {
+fn pages_are_complete_even_if_sessions_are_added_meanwhile() {
     let source = Arc::new(MemorySource::default());
-    // Many sessions have one time, so that the id decides the order.
+    // Many sessions have the same time, so that their ids decide the order.
     for n in 0..100 {
         source.put(
             header(&format!("s.{n:03}"), n / 7),
@@ -269,7 +271,7 @@ fn wrong_limits_and_cursors_are_reported() {
         )
         .is_ok()
     );
-    let why = list(
+    let error = list(
         &library,
         &Ask {
             limit: 501,
@@ -278,7 +280,7 @@ fn wrong_limits_and_cursors_are_reported() {
     )
     .unwrap_err();
     assert_eq!(
-        why.to_string(),
+        error.to_string(),
         "limit is 501; a page has at most 500 sessions"
     );
 }
@@ -303,8 +305,8 @@ fn titles_are_masked_on_request() {
         page.sessions[0].title.clone().unwrap()
     };
     assert!(title(false).contains(&key));
-    // Masked text in a title cannot be guessed piece by piece either.
-    let named = |name: &str, mask| {
+    // Nor can masked text in a title be guessed piece by piece.
+    let ids_by_name = |name: &str, mask| {
         let session_name = Some(name.to_owned());
         let ask = Ask {
             session_name,
@@ -313,9 +315,9 @@ fn titles_are_masked_on_request() {
         };
         found_ids(&library, &ask)
     };
-    assert_eq!(named("AKIAQ7", true), [""; 0]);
-    assert_eq!(named("AKIAQ7", false), ["a"]);
-    assert_eq!(named("now", true), ["a"]);
+    assert_eq!(ids_by_name("AKIAQ7", true), [""; 0]);
+    assert_eq!(ids_by_name("AKIAQ7", false), ["a"]);
+    assert_eq!(ids_by_name("now", true), ["a"]);
     assert!(
         !title(true).contains(&key) && title(true).ends_with(" now"),
         "{}",

@@ -1,3 +1,5 @@
+//! Tests of how the session of a caller is found.
+
 use std::path::Path;
 use std::sync::Arc;
 
@@ -13,7 +15,7 @@ fn library_of(source: MemorySource) -> Library {
 /// A call of a tool: its name, its status, and the time at which it began.
 type Call<'a> = (&'a str, ToolStatus, i64);
 
-/// Sessions of `/w`: (id, time of the last change, calls of a tool with their state and start).
+/// Sessions of the folder `/w`: (id, time of the last change, calls).
 fn library_with_calls(all: &[(&str, i64, &[Call<'_>])]) -> Library {
     let source = MemorySource::default();
     for (id, updated, calls) in all {
@@ -38,6 +40,7 @@ fn library_with_calls(all: &[(&str, i64, &[Call<'_>])]) -> Library {
     library_of(source)
 }
 
+/// The session of a caller in this folder.
 fn own(library: &Library, folder: &str, now: Option<i64>) -> Result<String, String> {
     let caller = Caller {
         folder: Some(Path::new(folder)),
@@ -45,11 +48,11 @@ fn own(library: &Library, folder: &str, now: Option<i64>) -> Result<String, Stri
         now,
         ..Caller::default()
     };
-    own_session(library, &caller).map_err(|why| why.to_string())
+    own_session(library, &caller).map_err(|error| error.to_string())
 }
 
 const RUNNING: ToolStatus = ToolStatus::Running;
-const DONE: ToolStatus = ToolStatus::Completed;
+const COMPLETED: ToolStatus = ToolStatus::Completed;
 
 #[test]
 fn a_named_session_has_precedence() {
@@ -60,7 +63,7 @@ fn a_named_session_has_precedence() {
             from_environment,
             ..Caller::default()
         };
-        own_session(&library, &caller).map_err(|why| why.code())
+        own_session(&library, &caller).map_err(|error| error.code())
     };
     assert_eq!(caller(Some("a"), Some("b")).as_deref(), Ok("a"));
     assert_eq!(caller(None, Some("b")).as_deref(), Ok("b"));
@@ -74,8 +77,8 @@ fn the_session_with_a_running_call_of_our_tool_is_the_callers() {
     let library = library_with_calls(&[
         ("newest", 90_000, &[("bash", RUNNING, 90_000)]),
         ("ours", 60_000, &[(tool, RUNNING, 60_000)]),
-        ("over", 80_000, &[(tool, DONE, 80_000)]),
-        ("dead", 1_000, &[(tool, RUNNING, 1_000)]),
+        ("finished", 80_000, &[(tool, COMPLETED, 80_000)]),
+        ("abandoned", 1_000, &[(tool, RUNNING, 1_000)]),
     ]);
     assert_eq!(own(&library, "/w", None).as_deref(), Ok("ours"));
     assert_eq!(own(&library, "/w/deeper", None).as_deref(), Ok("ours"));
@@ -128,18 +131,18 @@ fn several_candidates_are_listed() {
         ("a", 1, &[(tool, RUNNING, 10_000)]),
         ("b", 2, &[(tool, RUNNING, 11_500)]),
     ]);
-    let why = own(&library, "/w", None).unwrap_err();
+    let error = own(&library, "/w", None).unwrap_err();
     assert!(
-        why.contains("several sessions call this tool now") && why.ends_with(": b, a"),
-        "{why}"
+        error.contains("several sessions call this tool now") && error.ends_with(": b, a"),
+        "{error}"
     );
     let library = library_with_calls(&[("a", 1, &[]), ("b", 2, &[])]);
-    let why = own(&library, "/w", None).unwrap_err();
-    assert!(why.ends_with(": b, a"), "{why}");
+    let error = own(&library, "/w", None).unwrap_err();
+    assert!(error.ends_with(": b, a"), "{error}");
 }
 
 #[test]
-fn the_only_active_session_is_the_callers_when_no_call_runs() {
+fn if_no_call_runs_the_only_active_session_is_the_callers() {
     const MINUTE: i64 = 60_000;
     let library = library_with_calls(&[("a", 5 * MINUTE, &[]), ("b", 20 * MINUTE, &[])]);
     assert_eq!(own(&library, "/w", Some(21 * MINUTE)).as_deref(), Ok("b"));

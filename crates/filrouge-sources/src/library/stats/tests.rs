@@ -1,3 +1,5 @@
+//! Tests of statistics.
+
 use std::sync::Arc;
 
 use super::*;
@@ -9,7 +11,7 @@ fn stats_of(source: &Arc<MemorySource>, id: &str) -> SessionStats {
     session(&library(source), id).unwrap()
 }
 
-/// A question and three answers; the first answer started `sub`.
+/// A question and three answers. The first answer started the session `sub`.
 fn dialogue(at: i64) -> Vec<Message> {
     let first = starts(answer("m2", at + 10), "c1", "sub");
     vec![
@@ -99,10 +101,10 @@ fn messages_removed_from_the_origin_count_in_the_fork() {
         3
     );
     // The user reverted the last two answers of the origin and continued.
-    let mut left = dialogue(100);
-    left.truncate(2);
-    left.push(question("m7", 5_000));
-    put(&source, header("origin", 99), left);
+    let mut shortened = dialogue(100);
+    shortened.truncate(2);
+    shortened.push(question("m7", 5_000));
+    put(&source, header("origin", 99), shortened);
     let fork = session(&library, "fork").unwrap();
     let reads = source.read_count();
     assert_eq!(session(&library, "fork").unwrap(), fork);
@@ -116,7 +118,7 @@ fn messages_removed_from_the_origin_count_in_the_fork() {
 }
 
 #[test]
-fn the_first_fork_counts_as_original_when_the_origin_is_missing() {
+fn if_the_origin_is_missing_the_first_fork_counts_as_original() {
     let source = source_of(vec![
         (header("one", 1_000), copies(&dialogue(100), "a-")),
         (header("two", 2_000), copies(&dialogue(100), "b-")),
@@ -146,7 +148,8 @@ fn a_fork_by_a_newer_version_is_recognized() {
         (tokens.input, tokens.output, tokens.reasoning) = (input, output, 96);
         message
     };
-    // The same usage, converted by two rules: one subtracts the 96 reasoning tokens from the output, the other does not.
+    // The same usage, converted by two rules: one subtracts the 96 reasoning tokens from the output, the other does
+    // not.
     let source = source_of(vec![
         (header("origin", 5), vec![with_reasoning(5210, 144)]),
         (header("fork", 1_000), vec![with_reasoning(5210, 240)]),
@@ -175,12 +178,15 @@ fn concurrent_work_counts_once() {
         parts: vec![part],
         ..running
     };
-    let asked = Message {
+    let question = Message {
         completed: Some(9_000),
         ..question("m0", 90)
     };
     let source = source_of(vec![
-        (header("root", 80), vec![asked, parent, answer("m2", 200)]),
+        (
+            header("root", 80),
+            vec![question, parent, answer("m2", 200)],
+        ),
         (
             child("sub", 110, "root"),
             vec![answer("s1", 158), answer("s2", 300)],
@@ -193,7 +199,7 @@ fn concurrent_work_counts_once() {
 }
 
 #[test]
-fn changes_come_from_the_summary_or_else_from_calls() {
+fn changes_are_taken_from_the_summary_or_from_calls() {
     let edit = |additions, file: &str, status| {
         let mut tool = call("c", "edit");
         tool.status = status;
@@ -261,11 +267,11 @@ fn changes_come_from_the_summary_or_else_from_calls() {
 
 #[test]
 fn sessions_without_an_answer_report_the_agent_of_their_header() {
-    let asked = Header {
+    let header = Header {
         agent: Some("plan".into()),
         ..header("empty", 5)
     };
-    let source = source_of(vec![(asked, vec![])]);
+    let source = source_of(vec![(header, vec![])]);
     let stats = stats_of(&source, "empty");
     assert_eq!(stats.agents, ["plan"]);
     assert_eq!(stats.own.sessions, 1);

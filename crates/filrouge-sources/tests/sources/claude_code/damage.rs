@@ -1,4 +1,4 @@
-//! Tests of growing and broken files, and of files of early versions.
+//! Tests of growing and damaged files, and of files of early versions.
 
 use std::fs::OpenOptions;
 use std::io::Write;
@@ -49,7 +49,7 @@ fn append(path: &Path, lines: &[&[u8]]) {
 }
 
 #[test]
-fn broken_lines_fail_alone_and_are_reported() {
+fn broken_lines_are_skipped_and_reported() {
     let dir = copy_of("claude-code");
     let path = file(dir.path(), BRUME);
     let complete = open(dir.path()).read(BRUME).unwrap();
@@ -127,11 +127,11 @@ fn files_that_are_not_sessions_are_reported() {
     assert_eq!(listing.headers.len(), 4);
     let mut reasons: Vec<_> = listing.skipped.iter().map(|s| s.reason.as_str()).collect();
     reasons.sort();
-    let mut wanted = vec!["duplicate_id", "empty", "malformed"];
+    let mut expected = vec!["duplicate_id", "empty", "malformed"];
     if cfg!(unix) {
-        wanted.push("symlink");
+        expected.push("symlink");
     }
-    assert_eq!(reasons, wanted);
+    assert_eq!(reasons, expected);
 }
 
 #[test]
@@ -165,7 +165,7 @@ fn of_two_files_of_one_session_the_later_one_is_read() {
 }
 
 #[test]
-fn an_agents_id_with_its_parents_prefix_can_be_too_long() {
+fn an_agent_whose_id_with_the_parents_prefix_is_too_long_is_reported() {
     let dir = tempfile::tempdir().unwrap();
     let line = r#"{"type":"user","uuid":"u","timestamp":"2026-09-12T20:37:51.627Z","message":{"content":"go"}}"#;
     let agent = format!("agent-{}", "a".repeat(194));
@@ -177,14 +177,17 @@ fn an_agents_id_with_its_parents_prefix_can_be_too_long() {
         fs::write(&path, line).unwrap();
         path
     };
-    let late = "t".repeat(200);
+    let long_parent = "t".repeat(200);
     put("s", &agent);
     put("s", "agent-b");
-    put(&late, "agent-b");
-    let too_long = put(&late, &agent);
+    put(&long_parent, "agent-b");
+    let too_long = put(&long_parent, &agent);
     let listing = open(dir.path()).list().unwrap();
     let ids: Vec<&str> = listing.headers.iter().map(|h| &*h.id).collect();
-    assert_eq!(ids, [&*agent, "agent-b", &*format!("{late}:agent-b")]);
+    assert_eq!(
+        ids,
+        [&*agent, "agent-b", &*format!("{long_parent}:agent-b")]
+    );
     let skipped: Vec<_> = listing
         .skipped
         .iter()
@@ -221,8 +224,8 @@ fn copies_in_a_resumed_session_are_marked() {
     let dir = copy_of("claude-code");
     let text = fs::read_to_string(file(dir.path(), BRUME)).unwrap();
     let new = "aaaaaaaa-9666-43fc-bb09-8acbf3d0d778";
-    let more = json!({"type": "user", "uuid": "u-9", "sessionId": new, "timestamp": "2026-09-13T20:00:00.000Z", "message": {"role": "user", "content": "et maintenant ?"}});
-    fs::write(file(dir.path(), new), format!("{text}{more}\n")).unwrap();
+    let record = json!({"type": "user", "uuid": "u-9", "sessionId": new, "timestamp": "2026-09-13T20:00:00.000Z", "message": {"role": "user", "content": "et maintenant ?"}});
+    fs::write(file(dir.path(), new), format!("{text}{record}\n")).unwrap();
     let source = open(dir.path());
     assert_eq!(header(&*source, new).fork_of.as_deref(), Some(BRUME));
     let read = source.read(new).unwrap();
@@ -233,7 +236,7 @@ fn copies_in_a_resumed_session_are_marked() {
 }
 
 #[test]
-fn early_forms_are_read() {
+fn files_of_early_versions_are_read() {
     let dir = tempfile::tempdir().unwrap();
     let project = dir.path().join("projects/p");
     fs::create_dir_all(&project).unwrap();

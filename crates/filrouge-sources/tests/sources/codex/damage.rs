@@ -1,4 +1,4 @@
-//! Tests of growing and broken files, of forks, and of files of early versions.
+//! Tests of growing and damaged files, of forks, and of files of early versions.
 
 use std::fs::OpenOptions;
 use std::io::Write;
@@ -8,7 +8,8 @@ use filrouge_sources::ReadError;
 use super::*;
 use crate::fingerprint;
 
-/// A fork as Codex writes it: its own first record, the copied records of the origin, then its own turn.
+/// A fork as Codex writes it: its own first record, the copied records of the origin, and its own turn. Without
+/// `with_ids`, the copied records have no ids of threads and turns.
 fn fork(id: &str, with_ids: bool) -> Vec<Value> {
     let mut all = records(ORCHARD);
     let mut meta = all[0].clone();
@@ -46,7 +47,7 @@ fn copies_in_a_fork_are_marked() {
     for with_ids in [true, false] {
         let dir = copy_of("codex");
         let id = "01a1ffe8-ab80-77c1-8cfe-49d0d2a644dd";
-        write(&file(dir.path(), id), &fork(id, with_ids));
+        write_records(&file(dir.path(), id), &fork(id, with_ids));
         let source = open(dir.path());
         assert_eq!(header(&*source, id).fork_of.as_deref(), Some(ORCHARD));
         let read = source.read(id).unwrap();
@@ -56,14 +57,14 @@ fn copies_in_a_fork_are_marked() {
         let own: Vec<_> = read.messages.iter().filter(|m| !m.copied).collect();
         assert_eq!(own.len(), 2, "{with_ids}");
         assert_eq!(own[1].tokens.unwrap().input, 10);
-        let mut tokens = sum(&origin);
+        let mut tokens = token_sum(&origin);
         tokens.add(&own[1].tokens.unwrap());
-        assert_eq!(sum(&read), tokens);
+        assert_eq!(token_sum(&read), tokens);
     }
 }
 
 #[test]
-fn early_forms_are_read() {
+fn files_of_early_versions_are_read() {
     let dir = tempfile::tempdir().unwrap();
     let item = |role: &str, text: &str| json!({"type": "message", "role": role, "content": [{"type": "input_text", "text": text}]});
     let id = "5973b6c0-94b8-487b-a530-2aeb6098ae0e";
@@ -77,7 +78,7 @@ fn early_forms_are_read() {
         json!({"type": "web_search_call", "id": "ws", "status": "completed", "action": {"type": "search", "query": "q"}}),
         item("assistant", "one file"),
     ];
-    write(
+    write_records(
         &dir.path().join(format!(
             "sessions/2025/05/07/rollout-2025-05-07T17-24-21-{id}.jsonl"
         )),
@@ -110,7 +111,7 @@ fn early_forms_are_read() {
         json!({"timestamp": at(12), "type": "later_kind", "payload": {}}),
     ];
     let archived = dir.path().join("archived_sessions/rollout-e.jsonl");
-    write(&archived, &event_records);
+    write_records(&archived, &event_records);
     fs::write(archived.with_extension("jsonl.zst"), "z").unwrap();
     let source = open(dir.path());
     let listing = source.list().unwrap();
@@ -149,7 +150,10 @@ fn early_forms_are_read() {
             (Role::User, "more")
         ]
     );
-    assert_eq!((sum(&read).input, sum(&read).cache_read), (24, 1));
+    assert_eq!(
+        (token_sum(&read).input, token_sum(&read).cache_read),
+        (24, 1)
+    );
     let boundary = &read.boundaries[0];
     assert!(read.messages[boundary.at].summary);
     let errors: Vec<_> = read
@@ -181,7 +185,7 @@ fn early_forms_are_read() {
 }
 
 #[test]
-fn broken_lines_fail_alone_and_are_reported() {
+fn broken_lines_are_skipped_and_reported() {
     let dir = copy_of("codex");
     let path = file(dir.path(), WINTER);
     let complete = open(dir.path()).read(WINTER).unwrap();
@@ -266,7 +270,7 @@ fn of_two_rollouts_of_one_session_the_later_one_is_read() {
     fs::create_dir_all(archived.parent().unwrap()).unwrap();
     let mut all = records(WINTER);
     all.truncate(all.len() - 1);
-    write(&archived, &all);
+    write_records(&archived, &all);
     let source = open(dir.path());
     let listing = source.list().unwrap();
     assert_eq!(listing.headers.len(), 2);
@@ -280,7 +284,7 @@ fn of_two_rollouts_of_one_session_the_later_one_is_read() {
 }
 
 #[test]
-fn a_change_in_the_index_is_listed() {
+fn a_changed_title_in_the_index_is_listed() {
     let dir = copy_of("codex");
     let source = open(dir.path());
     let before = source.list().unwrap();
@@ -307,7 +311,7 @@ fn a_file_without_its_first_record_is_read() {
     let dir = copy_of("codex");
     let mut all = records(ORCHARD);
     all.remove(0);
-    write(&file(dir.path(), ORCHARD), &all);
+    write_records(&file(dir.path(), ORCHARD), &all);
     let source = open(dir.path());
     assert_eq!(header(&*source, ORCHARD).directory, None);
     let read = source.read(ORCHARD).unwrap();

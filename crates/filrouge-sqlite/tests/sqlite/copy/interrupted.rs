@@ -8,15 +8,16 @@ use proptest::prelude::*;
 use super::uninterrupted::fill;
 use super::*;
 
-/// Runs the copy until it succeeds; returns its result and the number of runs.
-fn proceed(pair: &Pair, rows: usize, writes_per_run: usize) -> (Copied, usize) {
+/// Runs the copy until it succeeds; each run may write more than the one before it. Returns the result and the number
+/// of runs.
+fn run_until_complete(pair: &Pair, rows: usize, writes_per_run: usize) -> (Copied, usize) {
     for run_no in 1.. {
-        let target = brittle(&pair.to(), rows, writes_per_run * run_no);
-        match run(&pair.from(), target, Progress::default()) {
+        let target = failing_target(&pair.target(), rows, writes_per_run * run_no);
+        match run(&pair.source(), target, Progress::default()) {
             Ok(copied) => return (copied, run_no),
-            Err(failure) => assert_eq!(failure, broke_down()),
+            Err(failure) => assert_eq!(failure, injected_failure()),
         }
-        let opened = SqliteLedger::open(own_options(&pair.to(), keyring()));
+        let opened = SqliteLedger::open(own_options(&pair.target(), keyring()));
         let refused = opened.err().unwrap();
         assert_eq!(refused.code, ErrorCode::StoreUnavailable);
         assert!(refused.detail.contains("not finished"), "{refused}");
@@ -26,22 +27,25 @@ fn proceed(pair: &Pair, rows: usize, writes_per_run: usize) -> (Copied, usize) {
 
 #[test]
 fn a_copy_interrupted_after_every_few_rows_completes() {
-    for (rows, each) in [(3, 40), (11, 11), (100, 1), (100_000, 1)] {
+    for (rows, writes_per_run) in [(3, 40), (11, 11), (100, 1), (100_000, 1)] {
         let pair = Pair::new();
-        let f = on(&pair.from(), keyring());
+        let f = fixture_at(&pair.source(), keyring());
         block_on(async {
             fill(&f).await;
             f.ledger.close().await;
         });
-        let (copied, runs) = proceed(&pair, rows, each);
-        assert!(runs > 2 && copied.resumed, "{rows} {each}: {runs}");
-        assert!(copied.sessions_unchanged > 0, "{rows} {each}");
-        pair.equal();
+        let (copied, runs) = run_until_complete(&pair, rows, writes_per_run);
+        assert!(
+            runs > 2 && copied.resumed,
+            "{rows} {writes_per_run}: {runs}"
+        );
+        assert!(copied.sessions_unchanged > 0, "{rows} {writes_per_run}");
+        pair.assert_equal();
     }
 }
 
 #[test]
-fn random_journals_are_copied() {
+fn random_ledgers_are_copied() {
     let cases = std::env::var("PROPTEST_CASES").ok();
     let config = ProptestConfig {
         cases: cases.and_then(|n| n.parse().ok()).unwrap_or(24),
@@ -50,21 +54,21 @@ fn random_journals_are_copied() {
     };
     proptest!(config, |(before in steps(), after in steps(), rows in 1..40_usize, left in 0..30_usize)| {
         let pair = Pair::new();
-        let f = on(&pair.from(), keyring());
+        let f = fixture_at(&pair.source(), keyring());
         block_on(play(&f, &before, ""));
-        let first = run(&pair.from(), brittle(&pair.to(), rows, left), Progress::default());
+        let first = run(&pair.source(), failing_target(&pair.target(), rows, left), Progress::default());
         let is_complete = first.is_ok();
-        prop_assert!(is_complete || first.unwrap_err() == broke_down());
+        prop_assert!(is_complete || first.unwrap_err() == injected_failure());
         if !is_complete {
             block_on(play(&f, &after, ""));
         }
         block_on(f.ledger.close());
         if !is_complete {
-            let (copied, _) = proceed(&pair, rows, 3);
+            let (copied, _) = run_until_complete(&pair, rows, 3);
             prop_assert!(copied.resumed);
         }
-        pair.equal();
-        let g = on(&pair.to(), keyring());
+       pair.assert_equal();
+        let g = fixture_at(&pair.target(), keyring());
         block_on(async {
             g.intact().await;
             play(&g, &after, "more").await;
@@ -78,34 +82,34 @@ fn random_journals_are_copied() {
 #[test]
 fn contents_erased_between_runs_leave_the_copy() {
     let pair = Pair::new();
-    let f = on(&pair.from(), keyring());
+    let f = fixture_at(&pair.source(), keyring());
     let ann = user("ann");
-    let secrets = |s: &str| format!("{s}-not-to-be-kept");
+    let secret = |s: &str| format!("{s}-not-to-be-kept");
     block_on(async {
         for s in ["redacted", "erased", "other"] {
             let turn = f.start(&ann, s, "r").await;
-            let thought = item(Channel::Thought, &secrets(s));
+            let thought = item(Channel::Thought, &secret(s));
             f.append(&ann, &turn, vec![thought]).await.unwrap();
         }
     });
-    let holds = |what: &str| {
-        let what = what.as_bytes();
-        files(&pair.to())
+    let copy_contains = |text: &str| {
+        let text = text.as_bytes();
+        files(&pair.target())
             .values()
-            .any(|bytes| bytes.windows(what.len()).any(|w| w == what))
+            .any(|bytes| bytes.windows(text.len()).any(|w| w == text))
     };
     // Runs until all rows but the last ones are copied.
-    let mut left = 1;
-    while !holds(&secrets("other")) {
+    let mut writes = 1;
+    while !copy_contains(&secret("other")) {
         let first = run(
-            &pair.from(),
-            brittle(&pair.to(), 4, left),
+            &pair.source(),
+            failing_target(&pair.target(), 4, writes),
             Progress::default(),
         );
-        assert_eq!(first.unwrap_err(), broke_down());
-        left += 1;
+        assert_eq!(first.unwrap_err(), injected_failure());
+        writes += 1;
     }
-    assert!(holds(&secrets("redacted")) && holds(&secrets("erased")));
+    assert!(copy_contains(&secret("redacted")) && copy_contains(&secret("erased")));
     block_on(async {
         f.redacted(&ann, redact_items("redacted", &[(2, 2)]))
             .await
@@ -114,31 +118,32 @@ fn contents_erased_between_runs_leave_the_copy() {
         f.ledger.close().await;
     });
     assert!(pair.copy().unwrap().resumed);
-    assert!(!holds(&secrets("redacted")) && !holds(&secrets("erased")));
-    assert!(holds(&secrets("other")));
-    pair.equal();
+    assert!(!copy_contains(&secret("redacted")) && !copy_contains(&secret("erased")));
+    assert!(copy_contains(&secret("other")));
+    pair.assert_equal();
 }
 
 /// After another run has taken over a copy, the first one writes nothing.
 #[test]
 fn only_one_run_copies_at_a_time() {
-    struct Late {
+    /// A target that another run takes over as soon as the copy has started.
+    struct TakenOver {
         copy_target: Box<dyn CopyTarget>,
-        to: PathBuf,
+        path: PathBuf,
         other: Option<Box<dyn CopyTarget>>,
     }
-    impl CopyTarget for Late {
+    impl CopyTarget for TakenOver {
         fn contents(&mut self) -> Result<TargetContents, Failure> {
             self.copy_target.contents()
         }
         fn begin(&mut self, source: &str) -> Result<StartedCopy, Failure> {
-            let begun = self.copy_target.begin(source)?;
-            let mut other = copy_target(&self.to);
-            let again = other.begin(source).unwrap();
-            assert_eq!(again.store_id, begun.store_id);
-            assert!(again.resumed && !begun.resumed);
+            let first = self.copy_target.begin(source)?;
+            let mut other = copy_target(&self.path);
+            let second = other.begin(source).unwrap();
+            assert_eq!(second.store_id, first.store_id);
+            assert!(second.resumed && !first.resumed);
             self.other = Some(other);
-            Ok(begun)
+            Ok(first)
         }
         fn with_view(
             &mut self,
@@ -154,19 +159,19 @@ fn only_one_run_copies_at_a_time() {
         }
     }
     let pair = Pair::new();
-    let f = on(&pair.from(), keyring());
+    let f = fixture_at(&pair.source(), keyring());
     block_on(async {
         f.complete_turn(&anyone(), "s", "r", "a").await;
         f.ledger.close().await;
     });
-    let late = Late {
-        copy_target: copy_target(&pair.to()),
-        to: pair.to(),
+    let taken_over = TakenOver {
+        copy_target: copy_target(&pair.target()),
+        path: pair.target(),
         other: None,
     };
-    let failure = run(&pair.from(), Box::new(late), Progress::default()).unwrap_err();
+    let failure = run(&pair.source(), Box::new(taken_over), Progress::default()).unwrap_err();
     assert_eq!(failure, filrouge_store::copy::taken_over());
-    assert!(dump(&pair.to())["commit_log"].is_empty());
+    assert!(dump(&pair.target())["commit_log"].is_empty());
     pair.copy().unwrap();
-    pair.equal();
+    pair.assert_equal();
 }

@@ -6,8 +6,8 @@ use filrouge_store::verify::Verdict;
 use super::uninterrupted::fill;
 use super::*;
 
-fn filled(path: &Path) {
-    let f = on(path, keyring());
+fn create_filled(path: &Path) {
+    let f = fixture_at(path, keyring());
     block_on(async {
         fill(&f).await;
         f.ledger.close().await;
@@ -15,7 +15,7 @@ fn filled(path: &Path) {
 }
 
 #[track_caller]
-fn refused(copied: Result<Copied, Failure>, code: ErrorCode, words: &str) {
+fn assert_refused(copied: Result<Copied, Failure>, code: ErrorCode, words: &str) {
     let failure = copied.unwrap_err();
     assert_eq!(failure.code, code, "{failure}");
     assert!(failure.detail.contains(words), "{failure}");
@@ -25,112 +25,125 @@ fn refused(copied: Result<Copied, Failure>, code: ErrorCode, words: &str) {
 #[test]
 fn a_target_that_is_not_an_empty_store_is_refused() {
     let pair = Pair::new();
-    filled(&pair.from());
-    filled(&pair.to());
-    let before = files(&pair.to());
-    refused(pair.copy(), ErrorCode::Invalid, "already contains a store");
-    assert_eq!(files(&pair.to()), before);
+    create_filled(&pair.source());
+    create_filled(&pair.target());
+    let before = files(&pair.target());
+    assert_refused(pair.copy(), ErrorCode::Invalid, "already contains a store");
+    assert_eq!(files(&pair.target()), before);
     // A finished copy is an ordinary store.
-    fs::remove_file(pair.to()).unwrap();
+    fs::remove_file(pair.target()).unwrap();
     pair.copy().unwrap();
-    refused(pair.copy(), ErrorCode::Invalid, "already contains a store");
-    fs::remove_file(pair.to()).unwrap();
-    let other = Connection::open(pair.to()).unwrap();
+    assert_refused(pair.copy(), ErrorCode::Invalid, "already contains a store");
+    fs::remove_file(pair.target()).unwrap();
+    let other = Connection::open(pair.target()).unwrap();
     other.execute_batch("CREATE TABLE a (b)").unwrap();
     drop(other);
-    let before = files(&pair.to());
-    refused(pair.copy(), ErrorCode::Invalid, "another program");
-    assert_eq!(files(&pair.to()), before);
-    fs::remove_file(pair.to()).unwrap();
-    fs::create_dir(pair.to()).unwrap();
+    let before = files(&pair.target());
+    assert_refused(pair.copy(), ErrorCode::Invalid, "another program");
+    assert_eq!(files(&pair.target()), before);
+    fs::remove_file(pair.target()).unwrap();
+    fs::create_dir(pair.target()).unwrap();
     assert_eq!(pair.copy().unwrap_err().code, ErrorCode::StoreUnavailable);
 }
 
 #[test]
 fn an_unfinished_copy_of_another_store_is_refused() {
     let (pair, other) = (Pair::new(), Pair::new());
-    filled(&pair.from());
+    create_filled(&pair.source());
     // The store gets a random id: a counted one would equal the first store's id.
-    let f = SqliteLedger::open(own_options(&other.from(), keyring())).unwrap();
+    let f = SqliteLedger::open(own_options(&other.source(), keyring())).unwrap();
     block_on(f.close());
     let first_run = run(
-        &other.from(),
-        brittle(&pair.to(), 9, 0),
+        &other.source(),
+        failing_target(&pair.target(), 9, 0),
         Progress::default(),
     );
-    assert_eq!(first_run.unwrap_err(), broke_down());
-    refused(pair.copy(), ErrorCode::Invalid, "copy of another store");
-    run(&other.from(), copy_target(&pair.to()), Progress::default()).unwrap();
+    assert_eq!(first_run.unwrap_err(), injected_failure());
+    assert_refused(pair.copy(), ErrorCode::Invalid, "copy of another store");
+    run(
+        &other.source(),
+        copy_target(&pair.target()),
+        Progress::default(),
+    )
+    .unwrap();
 }
 
-/// The source was restored to an older state and has continued from there.
+/// The source was restored to an older state, and new turns were written since.
 #[test]
 fn a_source_with_another_history_is_refused() {
     let pair = Pair::new();
-    let f = on(&pair.from(), keyring());
+    let f = fixture_at(&pair.source(), keyring());
     block_on(f.complete_turn(&anyone(), "s", "r", "a"));
     block_on(f.ledger.close());
-    let older = fs::read(pair.from()).unwrap();
-    let proceed = |request: &str| {
-        let f = on(&pair.from(), keyring());
+    let older = fs::read(pair.source()).unwrap();
+    let write_turn = |request: &str| {
+        let f = fixture_at(&pair.source(), keyring());
         block_on(async {
             f.complete_turn(&anyone(), "s", request, request).await;
             f.ledger.close().await;
         });
     };
-    proceed("one");
-    let first_run = run(&pair.from(), brittle(&pair.to(), 3, 2), Progress::default());
-    assert_eq!(first_run.unwrap_err(), broke_down());
-    fs::write(pair.from(), &older).unwrap();
-    refused(pair.copy(), ErrorCode::IntegrityError, "has changed since");
-    proceed("another");
-    refused(pair.copy(), ErrorCode::IntegrityError, "has changed since");
+    write_turn("one");
+    let first_run = run(
+        &pair.source(),
+        failing_target(&pair.target(), 3, 2),
+        Progress::default(),
+    );
+    assert_eq!(first_run.unwrap_err(), injected_failure());
+    fs::write(pair.source(), &older).unwrap();
+    assert_refused(pair.copy(), ErrorCode::IntegrityError, "has changed since");
+    write_turn("another");
+    assert_refused(pair.copy(), ErrorCode::IntegrityError, "has changed since");
 }
 
 #[test]
 fn sources_without_a_current_store_are_refused() {
     let pair = Pair::new();
     assert_eq!(pair.copy().unwrap_err().code, ErrorCode::StoreUnavailable);
-    assert!(!pair.from().exists() && !pair.to().exists());
-    fs::write(pair.from(), b"").unwrap();
+    assert!(!pair.source().exists() && !pair.target().exists());
+    fs::write(pair.source(), b"").unwrap();
     assert_eq!(pair.copy().unwrap_err().code, ErrorCode::Invalid);
-    fs::remove_file(pair.from()).unwrap();
-    filled(&pair.from());
-    let source = Connection::open(pair.from()).unwrap();
+    fs::remove_file(pair.source()).unwrap();
+    create_filled(&pair.source());
+    let source = Connection::open(pair.source()).unwrap();
     source.pragma_update(None, "user_version", 0).unwrap();
     drop(source);
-    let before = files(&pair.from());
-    refused(pair.copy(), ErrorCode::Invalid, "has schema 0");
-    assert_eq!(files(&pair.from()), before);
-    assert!(!pair.to().exists());
+    let before = files(&pair.source());
+    assert_refused(pair.copy(), ErrorCode::Invalid, "has schema 0");
+    assert_eq!(files(&pair.source()), before);
+    assert!(!pair.target().exists());
 }
 
 #[test]
 fn keys_of_another_store_are_refused() {
     let pair = Pair::new();
-    filled(&pair.from());
+    create_filled(&pair.source());
     let wrong = Arc::new(Keyring::single([6; 32]));
     let copied = run_with(
-        &pair.from(),
+        &pair.source(),
         wrong,
-        copy_target(&pair.to()),
+        copy_target(&pair.target()),
         Progress::default(),
     );
-    refused(copied, ErrorCode::IntegrityError, "cannot be copied");
-    assert!(!pair.to().exists());
+    assert_refused(copied, ErrorCode::IntegrityError, "cannot be copied");
+    assert!(!pair.target().exists());
 }
 
 /// An unfinished copy cannot be a source either.
 #[test]
 fn an_unfinished_copy_is_refused_as_a_source() {
     let pair = Pair::new();
-    filled(&pair.from());
-    let first_run = run(&pair.from(), brittle(&pair.to(), 9, 3), Progress::default());
-    assert_eq!(first_run.unwrap_err(), broke_down());
+    create_filled(&pair.source());
+    let first_run = run(
+        &pair.source(),
+        failing_target(&pair.target(), 9, 3),
+        Progress::default(),
+    );
+    assert_eq!(first_run.unwrap_err(), injected_failure());
     let third = pair.0.path().join("third.db");
-    let copied = run(&pair.to(), copy_target(&third), Progress::default());
-    refused(copied, ErrorCode::StoreUnavailable, "not finished");
-    let migrated = filrouge_sqlite::migrate_up(&own_options(&pair.to(), keyring()));
+    let copied = run(&pair.target(), copy_target(&third), Progress::default());
+    assert_refused(copied, ErrorCode::StoreUnavailable, "not finished");
+    let migrated = filrouge_sqlite::migrate_up(&own_options(&pair.target(), keyring()));
     assert_eq!(migrated.unwrap_err().code, ErrorCode::StoreUnavailable);
 }
 
@@ -141,8 +154,8 @@ fn tampered_sources_are_copied_and_reported() {
     let pk_of_t = "(SELECT pk FROM session WHERE tenant_id = 't' AND session_id = 't')";
     let first = format!("(SELECT record_id FROM record_key WHERE session_pk = {pk} LIMIT 1)");
     let of_turns = format!("WHERE id >> 32 = {pk}");
-    // Tampered rows that are copied unchanged.
-    let same = [
+    // These rows are copied with their changes.
+    let copied_as_is = [
         format!("UPDATE record SET body = zeroblob(40) WHERE id = {first}"),
         format!("DELETE FROM turn {of_turns}"),
         format!("DELETE FROM head WHERE pk = {pk}"),
@@ -169,10 +182,10 @@ fn tampered_sources_are_copied_and_reported() {
         format!("DELETE FROM record WHERE id = {first}"),
         format!("UPDATE head SET data = x'00' WHERE pk = {pk}"),
     ];
-    for sql in same.iter().chain(&left_out).chain(&unseen) {
+    for sql in copied_as_is.iter().chain(&left_out).chain(&unseen) {
         let pair = Pair::new();
-        filled(&pair.from());
-        let conn = Connection::open(pair.from()).unwrap();
+        create_filled(&pair.source());
+        let conn = Connection::open(pair.source()).unwrap();
         assert!(conn.execute(sql, []).unwrap() > 0, "{sql}");
         drop(conn);
         let copied = pair.copy().unwrap_or_else(|e| panic!("{sql}: {e}"));
@@ -185,11 +198,11 @@ fn tampered_sources_are_copied_and_reported() {
             "{sql}: {:?}",
             copied.left_out
         );
-        if same.contains(sql) {
-            pair.equal();
+        if copied_as_is.contains(sql) {
+            pair.assert_equal();
         }
         // All other rows are readable as before.
-        let g = on(&pair.to(), keyring());
+        let g = fixture_at(&pair.target(), keyring());
         block_on(async {
             let who = filrouge_store::contract::fixture::user("ann");
             g.session(&who, "open").await.unwrap();
@@ -207,11 +220,11 @@ fn a_changed_commit_log_is_refused() {
         "DELETE FROM commit_log",
     ] {
         let pair = Pair::new();
-        filled(&pair.from());
-        let conn = Connection::open(pair.from()).unwrap();
+        create_filled(&pair.source());
+        let conn = Connection::open(pair.source()).unwrap();
         conn.execute(sql, []).unwrap();
         drop(conn);
-        refused(pair.copy(), ErrorCode::IntegrityError, "cannot be copied");
-        assert!(!pair.to().exists(), "{sql}");
+        assert_refused(pair.copy(), ErrorCode::IntegrityError, "cannot be copied");
+        assert!(!pair.target().exists(), "{sql}");
     }
 }

@@ -88,12 +88,17 @@ pub(super) async fn fill(f: &Fixture) {
 #[test]
 fn every_row_is_copied() {
     let pair = Pair::new();
-    let f = on(&pair.from(), keyring());
+    let f = fixture_at(&pair.source(), keyring());
     block_on(fill(&f));
     let at = f.ledger.position();
     // The source stays open during the copy.
     let progress = Progress::default();
-    let copied = run(&pair.from(), copy_target(&pair.to()), progress.clone()).unwrap();
+    let copied = run(
+        &pair.source(),
+        copy_target(&pair.target()),
+        progress.clone(),
+    )
+    .unwrap();
     assert_eq!(copied.position, at);
     assert_eq!(copied.source.verdict(), Verdict::Intact);
     assert_eq!(copied.copy, copied.source);
@@ -101,8 +106,8 @@ fn every_row_is_copied() {
     assert_eq!(copied.copy.checkpoints, 3);
     assert!(!copied.resumed && copied.left_out.is_empty());
     assert_ne!(copied.store_id, f.ledger.store_id());
-    let witnessed = progress.witnessed.lock().unwrap().clone();
-    assert_eq!(witnessed, [(copied.store_id.clone(), at)]);
+    let anchors = progress.anchors.lock().unwrap().clone();
+    assert_eq!(anchors, [(copied.store_id.clone(), at)]);
     let steps = progress.steps.lock().unwrap();
     for stage in [
         CopyStage::Source,
@@ -112,9 +117,9 @@ fn every_row_is_copied() {
     ] {
         assert!(steps.iter().any(|s| s.0 == stage), "{stage:?}");
     }
-    pair.equal();
+    pair.assert_equal();
     // Both stores continue independently.
-    let g = on(&pair.to(), keyring());
+    let g = fixture_at(&pair.target(), keyring());
     assert_eq!(g.ledger.store_id(), copied.store_id);
     block_on(async {
         g.intact().await;
@@ -134,20 +139,20 @@ fn every_row_is_copied() {
         g.ledger.close().await;
     });
     let rows = |path: &Path| dump(path)["sqlite_sequence"].clone();
-    assert_eq!(rows(&pair.from()), rows(&pair.to()));
+    assert_eq!(rows(&pair.source()), rows(&pair.target()));
 }
 
 #[test]
 fn an_empty_store_is_copied_into_an_empty_target() {
     let pair = Pair::new();
-    drop(on(&pair.from(), keyring()));
-    drop(on(&pair.to(), keyring()));
-    let id = store_id(&pair.to());
+    drop(fixture_at(&pair.source(), keyring()));
+    drop(fixture_at(&pair.target(), keyring()));
+    let id = store_id(&pair.target());
     let copied = pair.copy().unwrap();
     assert_eq!(copied.position.commit_no, 0);
     assert_eq!(copied.store_id, id, "an existing store keeps its id");
-    pair.equal();
-    let f = on(&pair.to(), keyring());
+    pair.assert_equal();
+    let f = fixture_at(&pair.target(), keyring());
     block_on(async {
         f.complete_turn(&anyone(), "s", "r", "a").await;
         f.intact().await;
@@ -164,6 +169,7 @@ fn store_id(path: &Path) -> String {
 /// Commits that the source makes during the copy are not copied.
 #[test]
 fn a_copy_is_one_snapshot_of_its_source() {
+    /// A copy target that writes to the source before each step: the inner target, the source, the number of writes.
     struct Busy(Box<dyn CopyTarget>, Arc<dyn Ledger>, Arc<Mutex<u64>>);
     impl Busy {
         fn write(&self) {
@@ -204,20 +210,24 @@ fn a_copy_is_one_snapshot_of_its_source() {
         }
     }
     let pair = Pair::new();
-    let f = on(&pair.from(), keyring());
+    let f = fixture_at(&pair.source(), keyring());
     block_on(async {
         for n in 0..4 {
             f.complete_turn(&anyone(), &format!("s{n}"), "r", "a").await;
         }
     });
-    let before = (f.ledger.position(), dump(&pair.from()));
+    let before = (f.ledger.position(), dump(&pair.source()));
     let written = Arc::new(Mutex::new(0));
-    let busy = Busy(copy_target(&pair.to()), f.ledger.clone(), written.clone());
-    let copied = run(&pair.from(), Box::new(busy), Progress::default()).unwrap();
+    let busy = Busy(
+        copy_target(&pair.target()),
+        f.ledger.clone(),
+        written.clone(),
+    );
+    let copied = run(&pair.source(), Box::new(busy), Progress::default()).unwrap();
     assert!(*written.lock().unwrap() >= 5);
     assert_eq!(copied.position, before.0);
     assert!(f.ledger.position().commit_no > before.0.commit_no);
-    assert_eq!(dump(&pair.to()), before.1);
+    assert_eq!(dump(&pair.target()), before.1);
     block_on(async {
         f.intact().await;
         f.ledger.close().await;
@@ -229,23 +239,23 @@ fn a_copy_is_one_snapshot_of_its_source() {
 fn the_source_is_not_changed() {
     let pair = Pair::new();
     let live = pair.0.path().join("live.db");
-    let f = on(&live, keyring());
+    let f = fixture_at(&live, keyring());
     block_on(fill(&f));
     let wal = |path: &Path| path.with_extension("db-wal");
     for with_wal in [true, false] {
         if !with_wal {
             block_on(f.ledger.close());
-            fs::remove_file(wal(&pair.from())).unwrap();
-            fs::remove_file(pair.to()).unwrap();
+            fs::remove_file(wal(&pair.source())).unwrap();
+            fs::remove_file(pair.target()).unwrap();
         } else {
-            fs::copy(wal(&live), wal(&pair.from())).unwrap();
+            fs::copy(wal(&live), wal(&pair.source())).unwrap();
         }
-        fs::copy(&live, pair.from()).unwrap();
-        let before = files(&pair.from());
+        fs::copy(&live, pair.source()).unwrap();
+        let before = files(&pair.source());
         assert_eq!(before.len(), if with_wal { 2 } else { 1 });
         pair.copy().unwrap();
-        assert_eq!(files(&pair.from()), before);
-        let g = on(&pair.to(), keyring());
+        assert_eq!(files(&pair.source()), before);
+        let g = fixture_at(&pair.target(), keyring());
         block_on(async {
             g.intact().await;
             assert_eq!(g.ledger.position(), f.ledger.position());
@@ -254,11 +264,11 @@ fn the_source_is_not_changed() {
     }
 }
 
-/// For a session of any size, a transaction contains at most a page of its rows.
+/// A transaction of the copy contains at most one page of rows, however large the session is.
 #[test]
 fn large_sessions_are_copied_in_pieces() {
     let pair = Pair::new();
-    let f = on(&pair.from(), keyring());
+    let f = fixture_at(&pair.source(), keyring());
     block_on(async {
         let turn = f.start(&anyone(), "s", "r").await;
         for n in 0..12 {
@@ -271,38 +281,43 @@ fn large_sessions_are_copied_in_pieces() {
         }
         f.ledger.close().await;
     });
-    let mut brittle = Brittle {
-        copy_target: copy_target(&pair.to()),
+    let mut failing_target = FailingTarget {
+        copy_target: copy_target(&pair.target()),
         rows: usize::MAX,
         writes_left: usize::MAX,
         largest: Arc::default(),
     };
-    brittle.rows = 100_000;
-    let largest = brittle.largest.clone();
-    run(&pair.from(), Box::new(brittle), Progress::default()).unwrap();
+    failing_target.rows = 100_000;
+    let largest = failing_target.largest.clone();
+    run(
+        &pair.source(),
+        Box::new(failing_target),
+        Progress::default(),
+    )
+    .unwrap();
     let largest = *largest.lock().unwrap();
     assert!(
         largest >= RECORDS_BYTES / 2,
         "the session is too small: {largest}"
     );
     assert!(largest < 2 * RECORDS_BYTES, "{largest}");
-    pair.equal();
+    pair.assert_equal();
 }
 
 /// The copy does not reuse the numbers of deleted sessions, as the source would not.
 #[test]
 fn session_numbers_are_not_reused() {
     let pair = Pair::new();
-    let f = on(&pair.from(), keyring());
+    let f = fixture_at(&pair.source(), keyring());
     block_on(async {
         play(&f, &[(0, 0, 0, 0, 0), (0, 0, 1, 0, 0), (0, 0, 2, 0, 0)], "").await;
         f.ledger.close().await;
     });
-    let conn = Connection::open(pair.from()).unwrap();
+    let conn = Connection::open(pair.source()).unwrap();
     conn.execute_batch("DELETE FROM head WHERE pk = 3; DELETE FROM session WHERE pk = 3")
         .unwrap();
     drop(conn);
     let copied = pair.copy().unwrap();
     assert_eq!(copied.source.verdict(), Verdict::Broken);
-    pair.equal();
+    pair.assert_equal();
 }

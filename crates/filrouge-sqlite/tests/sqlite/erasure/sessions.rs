@@ -11,8 +11,8 @@ use filrouge_store::rows::{event_key, item_key};
 use filrouge_types::{Channel, EventKey, ItemBody, ItemId, ProjectId};
 use rusqlite::Connection;
 
-use super::{block_on, bytes, count_matches, erasure_notes, needles, wal};
-use crate::{keyring, on};
+use super::{block_on, bytes, count_matches, erasure_notes, needles, wal_bytes};
+use crate::{fixture_at, keyring};
 
 /// The environment variable that names the folder of the child process.
 const FOLDER: &str = "FILROUGE_TEST_SESSION_ERASURE";
@@ -108,7 +108,7 @@ async fn secrets(f: &Fixture, path: &Path) -> Vec<Vec<u8>> {
 fn no_file_keeps_an_erased_session() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("f.db");
-    let f = on(&path, keyring());
+    let f = fixture_at(&path, keyring());
     block_on(async {
         f.complete_turn(&anyone(), "before", "r", "an answer").await;
         fill_victim(&f).await;
@@ -134,7 +134,7 @@ fn no_file_keeps_an_erased_session() {
         f.intact().await;
         f.ledger.close().await;
         drop(f);
-        let f = on(&path, keyring());
+        let f = fixture_at(&path, keyring());
         f.intact().await;
         assert_eq!(count_matches(&bytes(&path), &traces), 0);
         f.ledger.close().await;
@@ -148,7 +148,7 @@ fn child_aborts_after_an_erasure() {
         return;
     };
     let path = Path::new(&folder).join("f.db");
-    let f = on(&path, keyring());
+    let f = fixture_at(&path, keyring());
     block_on(async {
         let reader = Connection::open(&path).unwrap();
         reader
@@ -163,7 +163,7 @@ fn child_aborts_after_an_erasure() {
 fn the_next_start_finishes_a_killed_erasure() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("f.db");
-    let f = on(&path, keyring());
+    let f = fixture_at(&path, keyring());
     let mut traces = Vec::new();
     block_on(async {
         fill_victim(&f).await;
@@ -182,13 +182,13 @@ fn the_next_start_finishes_a_killed_erasure() {
         .status()
         .unwrap();
     assert!(!killed.success());
-    assert!(wal(&path) > 0);
+    assert!(wal_bytes(&path) > 0);
     assert_eq!(erasure_notes(&path), 1);
     assert!(
         count_matches(&bytes(&path), &traces) > 0,
         "the WAL still holds them"
     );
-    let next = on(&path, keyring());
+    let next = fixture_at(&path, keyring());
     assert_eq!(
         (count_matches(&bytes(&path), &traces), erasure_notes(&path)),
         (0, 0)

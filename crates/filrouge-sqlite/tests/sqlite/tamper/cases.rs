@@ -1,6 +1,6 @@
-//! Rows edited, deleted, swapped, forged.
+//! Rows that are edited, deleted, swapped or forged outside filrouge.
 
-use super::{Case, block_on, play};
+use super::{Case, block_on, run_case};
 
 const PK: &str = "(SELECT pk FROM session WHERE session_id = 'victim')";
 
@@ -22,7 +22,7 @@ fn case(name: &'static str, text: &str, letters: &'static str) -> Case {
 
 #[test]
 fn changed_session_rows_are_refused() {
-    let all = "sit1an";
+    let all_operations = "sit1an";
     for (column, value) in [
         ("title", "'forged'"),
         ("title", "x'ff00'"),
@@ -43,76 +43,80 @@ fn changed_session_rows_are_refused() {
         ("pk", "99"),
     ] {
         let text = format!("UPDATE session SET {column} = {value} WHERE session_id = 'victim'");
-        block_on(play(&case("a session row's column", &text, all)));
+        block_on(run_case(&case(
+            "a session row's column",
+            &text,
+            all_operations,
+        )));
     }
-    block_on(play(&case(
+    block_on(run_case(&case(
         "session row deleted",
         "DELETE FROM session WHERE session_id = 'victim'",
-        all,
+        all_operations,
     )));
 }
 
 #[test]
 fn changed_heads_are_refused() {
-    let all = "sit1an";
-    block_on(play(&case(
+    let all_operations = "sit1an";
+    block_on(run_case(&case(
         "head deleted",
         "DELETE FROM head WHERE pk = $pk",
-        all,
+        all_operations,
     )));
-    block_on(play(&case(
+    block_on(run_case(&case(
         "head emptied",
         "UPDATE head SET data = x'' WHERE pk = $pk",
-        all,
+        all_operations,
     )));
-    block_on(play(&case(
+    block_on(run_case(&case(
         "head of another session",
         "UPDATE head SET data = (SELECT data FROM head WHERE pk <> $pk) WHERE pk = $pk",
-        all,
+        all_operations,
     )));
 }
 
 #[test]
 fn changed_turns_are_refused() {
     let open = "WHERE id >> 32 = $pk AND open_since IS NOT NULL";
-    block_on(play(&case(
+    block_on(run_case(&case(
         "turn deleted",
         &format!("DELETE FROM turn {open}"),
         "ta",
     )));
-    block_on(play(&case(
+    block_on(run_case(&case(
         "finished turn deleted",
         "DELETE FROM turn WHERE id = ($pk << 32) | (1 << 8)",
         "t1",
     )));
-    block_on(play(&case(
+    block_on(run_case(&case(
         "turn hidden from the sweep",
         &format!("UPDATE turn SET open_since = NULL {open}"),
         "ta",
     )));
-    block_on(play(&case(
+    block_on(run_case(&case(
         "turn data emptied",
         &format!("UPDATE turn SET data = x'' {open}"),
         "ta",
     )));
-    block_on(play(&case(
+    block_on(run_case(&case(
         "turn id changed",
         &format!("UPDATE turn SET turn_id = randomblob(16) {open}"),
         "t",
     )));
-    block_on(play(&case(
+    block_on(run_case(&case(
         "turn moved to another place",
         &format!("UPDATE turn SET id = id + 4096 {open}"),
         "ta",
     )));
-    block_on(play(&case(
+    block_on(run_case(&case(
         "turn with its rows deleted",
         "DELETE FROM turn WHERE id = ($pk << 32) | (1 << 8);
          DELETE FROM record_key WHERE session_pk = $pk AND first_seq = 1;
          DELETE FROM record WHERE id NOT IN (SELECT record_id FROM record_key)",
         "it1",
     )));
-    block_on(play(&case(
+    block_on(run_case(&case(
         "forged replacement",
         "INSERT INTO turn (id, turn_id, open_since, data)
          SELECT id + 1, randomblob(16), open_since, data FROM turn WHERE id = ($pk << 32) | (1 << 8)",
@@ -149,7 +153,7 @@ fn changed_records_are_refused() {
         ("body of another type", format!("UPDATE record SET body = 'text' WHERE id = {first}"), "it1"),
     ];
     for (name, text, letters) in list {
-        block_on(play(&case(name, &text, letters)));
+        block_on(run_case(&case(name, &text, letters)));
     }
 }
 
@@ -157,7 +161,7 @@ fn changed_records_are_refused() {
 fn records_swapped_between_sessions_are_refused() {
     let text = "UPDATE record_key SET record_id = (SELECT o.record_id FROM record_key o
             WHERE o.session_pk <> record_key.session_pk AND o.first_seq = 1) WHERE first_seq = 1";
-    block_on(play(&Case {
+    block_on(run_case(&Case {
         confined: false,
         ..case("records of two sessions swapped", text, "it1")
     }));
@@ -179,7 +183,7 @@ fn changed_item_keys_are_refused() {
             "INSERT INTO item_key SELECT $pk, randomblob(16), 1",
         ),
     ] {
-        block_on(play(&case(name, text, "")));
+        block_on(run_case(&case(name, text, "")));
     }
 }
 
@@ -207,44 +211,44 @@ fn rows_without_an_owner_are_reported() {
             "INSERT INTO item_key SELECT 1 << 62, randomblob(16), 1",
         ),
     ] {
-        block_on(play(&case(name, text, "")));
+        block_on(run_case(&case(name, text, "")));
     }
 }
 
 #[test]
 fn a_changed_commit_log_is_detected() {
-    let all = "sit1an";
+    let all_operations = "sit1an";
     for (name, text, reopened) in [
         (
             "newest commit edited",
             "UPDATE commit_log SET data = substr(data, 1, length(data) - 1) || x'55'
           WHERE commit_no = (SELECT max(commit_no) FROM commit_log)",
-            all,
+            all_operations,
         ),
         (
             "newest commit emptied",
             "UPDATE commit_log SET data = x''
           WHERE commit_no = (SELECT max(commit_no) FROM commit_log)",
-            all,
+            all_operations,
         ),
         (
             "newest commits deleted",
             "DELETE FROM commit_log WHERE commit_no > 3",
-            all,
+            all_operations,
         ),
-        ("log deleted", "DELETE FROM commit_log", all),
+        ("log deleted", "DELETE FROM commit_log", all_operations),
     ] {
-        block_on(play(&Case {
+        block_on(run_case(&Case {
             confined: false,
             ..case(name, text, reopened)
         }));
     }
-    block_on(play(&case(
+    block_on(run_case(&case(
         "older commit edited",
         "UPDATE commit_log SET data = data || x'00' WHERE commit_no = 2",
         "",
     )));
-    block_on(play(&case(
+    block_on(run_case(&case(
         "older commit deleted",
         "DELETE FROM commit_log WHERE commit_no = 2",
         "",

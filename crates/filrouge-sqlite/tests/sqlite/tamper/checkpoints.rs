@@ -9,7 +9,7 @@ use filrouge_types::{Channel, ErrorCode};
 use rusqlite::{Connection, params};
 
 use super::block_on;
-use crate::{keyring, on};
+use crate::{fixture_at, keyring};
 
 const BROKEN: ErrorCode = ErrorCode::IntegrityError;
 
@@ -20,7 +20,7 @@ struct World(tempfile::TempDir);
 impl World {
     async fn new() -> (Self, Fixture) {
         let folder = tempfile::tempdir().unwrap();
-        let f = on(&folder.path().join("f.db"), keyring());
+        let f = fixture_at(&folder.path().join("f.db"), keyring());
         let who = anyone();
         for s in ["s", "other"] {
             let turn = f.start(&who, s, "r").await;
@@ -55,7 +55,7 @@ impl World {
 
     /// Opens the ledger at a time when the lease has expired.
     fn open(&self) -> Fixture {
-        let f = on(&self.0.path().join("f.db"), keyring());
+        let f = fixture_at(&self.0.path().join("f.db"), keyring());
         f.clock.advance(3_600_000_000);
         f
     }
@@ -215,7 +215,7 @@ fn every_byte_of_a_checkpoint_is_authenticated() {
     });
 }
 
-/// The head contains the lease: every write detects that it was changed or rolled back.
+/// The head contains the lease, so every write detects that the lease was changed or rolled back.
 #[test]
 fn changed_leases_are_refused() {
     let (world, bytes) = leased_world();
@@ -227,7 +227,7 @@ fn changed_leases_are_refused() {
         changed[at] ^= 1 << (at % 8);
         world.raw().execute(&set, params![changed]).unwrap();
         block_on(async {
-            let f = on(&path, keyring());
+            let f = fixture_at(&path, keyring());
             for write in [acquire("s", "third"), renew("s", "second", 2, 60)] {
                 let refused = code(f.write_lease(&anyone(), write).await);
                 let expected = [BROKEN, ErrorCode::KeyMissing].contains(&refused);
@@ -238,6 +238,7 @@ fn changed_leases_are_refused() {
     }
 }
 
+/// A world in which the lease of `s` has its second holder, and the bytes of that session's head.
 fn leased_world() -> (World, Vec<u8>) {
     let mut leased = None;
     block_on(async {

@@ -9,7 +9,7 @@ use filrouge_store::verify::Verdict;
 use filrouge_types::{Channel, ErrorCode};
 use rusqlite::Connection;
 
-use super::super::{keyring, on};
+use super::super::{fixture_at, keyring};
 use super::block_on;
 
 #[test]
@@ -17,7 +17,7 @@ fn a_changed_draft_is_refused_and_does_not_block_the_turn() {
     block_on(async {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("f.db");
-        let f = on(&path, keyring());
+        let f = fixture_at(&path, keyring());
         let who = anyone();
         let id = f.start(&who, "s", "r").await.turn_id;
         f.write(&who, put("s", id, stream(1), 0, Vec::new()))
@@ -48,7 +48,7 @@ fn a_changed_draft_is_refused_and_does_not_block_the_turn() {
             conn.execute("VACUUM INTO ?1", [copy.to_str().unwrap()])
                 .unwrap();
             Connection::open(&copy).unwrap().execute(sql, []).unwrap();
-            let g = on(&copy, keyring());
+            let g = fixture_at(&copy, keyring());
             let report = g.ledger.verify(None).await.unwrap();
             assert_ne!(report.verdict(), Verdict::Intact, "{sql}");
             let read = g.ledger.drafts(&who, &sid("s"), BTreeMap::new()).await;

@@ -8,7 +8,7 @@ use filrouge_types::{ErrorCode, Failure, ItemBody};
 use rusqlite::Connection;
 
 use super::block_on;
-use crate::{keyring, on};
+use crate::{fixture_at, keyring};
 
 mod erased;
 
@@ -21,7 +21,7 @@ struct World(tempfile::TempDir);
 impl World {
     async fn new() -> (Self, Fixture) {
         let folder = tempfile::tempdir().unwrap();
-        let f = on(&folder.path().join("f.db"), keyring());
+        let f = fixture_at(&folder.path().join("f.db"), keyring());
         for s in ["s", "other", "gone"] {
             f.complete_turn(&anyone(), s, "r", "a").await;
             let turn = f.start(&anyone(), s, "open").await;
@@ -91,7 +91,7 @@ impl World {
         f.ledger.close().await;
         drop(f);
         world.sql(sql);
-        let f = on(&world.0.path().join("f.db"), keyring());
+        let f = fixture_at(&world.0.path().join("f.db"), keyring());
         (world, f)
     }
 }
@@ -165,7 +165,7 @@ fn changed_events_are_refused() {
 }
 
 #[test]
-fn reusing_an_events_number_is_noticed() {
+fn reusing_an_events_number_is_detected() {
     block_on(async {
         let (_world, f) = World::changed(
             "DELETE FROM event WHERE session_pk = $s AND number = 4",

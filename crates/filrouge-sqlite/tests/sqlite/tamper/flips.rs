@@ -1,6 +1,6 @@
 //! Changes every byte of the victim's stored rows, one at a time.
 
-use super::{Fixture, World, anyone, attempt, block_on, refused, world};
+use super::{Fixture, World, anyone, attempt, block_on, refused_operations, world};
 use filrouge_store::verify::Verdict;
 
 const PK: &str = "(SELECT pk FROM session WHERE session_id = 'victim')";
@@ -30,14 +30,18 @@ async fn flip(
         conn.execute(&write, rusqlite::params![changed, rowid])
             .unwrap();
         // A new ledger is opened each time: a running one never clears its suspects.
-        let g = super::on(&world.path(), super::keyring());
+        let g = super::fixture_at(&world.path(), super::keyring());
         let report = g.ledger.verify(None).await.unwrap();
         if report.verdict() == Verdict::Intact {
             // Spare bits of a compressed frame may change the stored bytes without changing the content.
             assert!(is_body, "{name}");
             assert_eq!(readings(&g, world).await, before, "{name}");
         } else {
-            super::assert_refused(&name, &refused(&g, "victim", &name).await, letters);
+            super::assert_refused(
+                &name,
+                &refused_operations(&g, "victim", &name).await,
+                letters,
+            );
         }
         g.ledger.close().await;
     }
@@ -63,7 +67,7 @@ fn every_stored_byte_is_authenticated() {
         let (world, f) = world().await;
         attempt(&f, "victim", 's').await.unwrap();
         f.ledger.close().await;
-        let f = super::on(&world.path(), super::keyring());
+        let f = super::fixture_at(&world.path(), super::keyring());
         let record =
             "id = (SELECT record_id FROM record_key WHERE session_pk = $pk AND first_seq = 1)";
         flip(&world, &f, "record", "head", record, "it1", false).await;

@@ -7,7 +7,7 @@ use filrouge_types::{Channel, ErrorCode, Failure, Item, ItemBody, RawJson, Role,
 use rusqlite::{Connection, params};
 
 use super::{assert_broken, block_on};
-use crate::{keyring, on};
+use crate::{fixture_at, keyring};
 
 /// Content with the length of a redacted item's stored form, so that no length in the authenticated head reveals its
 /// removal.
@@ -33,7 +33,7 @@ fn record(conn: &Connection, seq: u64) -> Row {
         .unwrap()
 }
 
-fn put(conn: &Connection, (id, head, body): &Row) {
+fn put_record(conn: &Connection, (id, head, body): &Row) {
     let sql = "UPDATE record SET head = ?2, body = ?3 WHERE id = ?1";
     assert_eq!(conn.execute(sql, params![id, head, body]).unwrap(), 1);
 }
@@ -54,7 +54,7 @@ impl World {
     }
 
     fn open(&self) -> Fixture {
-        on(&self.folder.path().join("f.db"), keyring())
+        fixture_at(&self.folder.path().join("f.db"), keyring())
     }
 }
 
@@ -62,7 +62,7 @@ impl World {
 /// and row from before the redaction.
 async fn world() -> (World, Row, Vec<u8>) {
     let folder = tempfile::tempdir().unwrap();
-    let f = on(&folder.path().join("f.db"), keyring());
+    let f = fixture_at(&folder.path().join("f.db"), keyring());
     let who = anyone();
     let turn = f.complete_turn(&who, "victim", "r", "the answer").await;
     let open = f.start(&who, "victim", "open").await;
@@ -94,7 +94,7 @@ fn refused_seq(result: Result<impl std::fmt::Debug, Failure>) -> Option<u64> {
 }
 
 /// The short item's record without its content, as an attacker would write it: it is consistent with its MAC.
-fn hollow(conn: &Connection, pointer: u8) -> Row {
+fn without_content(conn: &Connection, pointer: u8) -> Row {
     let (id, head, body) = record(conn, 4);
     let at = body.len() - SHORT.len() - 1;
     assert_eq!(&body[at + 1..], SHORT.as_bytes());
@@ -110,12 +110,12 @@ fn hollow(conn: &Connection, pointer: u8) -> Row {
 
 #[test]
 fn contents_cannot_be_removed_without_a_redaction() {
-    // A redaction that names other items, an item that is no redaction, the item itself, and seqs that do not exist.
+    // 5 is a redaction of other items, 3 and 1 are not redactions, 4 is the item itself, and the others do not exist.
     for pointer in [5, 3, 4, 1, 0, 6, 127] {
         block_on(async {
             let (world, _, _) = world().await;
             let conn = world.conn();
-            put(&conn, &hollow(&conn, pointer));
+            put_record(&conn, &without_content(&conn, pointer));
             let f = world.open();
             assert_eq!(refused_seq(items(&f).await), Some(4), "pointer {pointer}");
             assert_broken(&f, "content removed").await;
@@ -137,12 +137,12 @@ fn a_forged_redaction_is_refused() {
     block_on(async {
         let (world, _, _) = world().await;
         let conn = world.conn();
-        put(&conn, &hollow(&conn, 5));
+        put_record(&conn, &without_content(&conn, 5));
         // The redaction names one range of 2 items from seq 1; the forged one names 4 items.
         let (id, head, mut body) = record(&conn, 5);
         let at = body.windows(4).position(|w| w == [5, 1, 1, 2]).unwrap();
         body[at + 3] = 4;
-        put(&conn, &(id, head, body));
+        put_record(&conn, &(id, head, body));
         let f = world.open();
         assert_eq!(refused_seq(items(&f).await), Some(5));
         assert_eq!(refused_seq(turn(&f, &world).await), Some(5));
@@ -159,7 +159,7 @@ fn redacted_contents_cannot_be_restored() {
         assert_ne!(old, new);
         assert_eq!((old_turn[0], new_turn[0]), (1, 2), "formats");
         // Restores from a backup of the file: the record only, then both, then the turn's row only.
-        put(&conn, &old);
+        put_record(&conn, &old);
         let f = world.open();
         assert_eq!(refused_seq(turn(&f, &world).await), Some(1));
         assert_broken(&f, "record restored").await;
@@ -172,7 +172,7 @@ fn redacted_contents_cannot_be_restored() {
         assert_eq!(report.findings[0].seq, Some(1));
         f.ledger.close().await;
 
-        put(&conn, &new);
+        put_record(&conn, &new);
         let f = world.open();
         assert_broken(&f, "turn row restored").await;
         f.ledger.close().await;
@@ -203,7 +203,7 @@ fn every_byte_of_a_redacted_record_is_authenticated() {
             if bit % 8 != at % 8 {
                 continue;
             }
-            put(&conn, &row);
+            put_record(&conn, &row);
             let f = world.open();
             let verdict = f.ledger.verify(None).await.unwrap().verdict();
             assert_ne!(verdict, Verdict::Intact, "bit {bit}");
@@ -211,7 +211,7 @@ fn every_byte_of_a_redacted_record_is_authenticated() {
             assert!(turn(&f, &world).await.is_err(), "bit {bit}");
             f.ledger.close().await;
         }
-        put(&conn, &good);
+        put_record(&conn, &good);
         let f = world.open();
         let again = (items(&f).await.unwrap(), turn(&f, &world).await.unwrap());
         assert_eq!(again, before);

@@ -1,7 +1,8 @@
 //! Older rows restored over newer ones.
 
-use super::{Case, World, block_on, play};
+use super::{Case, World, block_on, run_case};
 
+/// Attaches `old.db`, the older rows that [`super::world`] keeps next to the store.
 const ATTACH: &str = "ATTACH (SELECT replace(file, 'f.db', 'old.db') FROM pragma_database_list WHERE name = 'main') AS old;";
 const PK: &str = "(SELECT pk FROM session WHERE session_id = 'victim')";
 
@@ -19,17 +20,17 @@ fn case(name: &'static str, text: &str, letters: &'static str) -> Case {
 
 #[test]
 fn restored_older_rows_are_refused() {
-    block_on(play(&case(
+    block_on(run_case(&case(
         "older head",
         "REPLACE INTO head SELECT * FROM old.head WHERE pk = $pk",
         "sit1an",
     )));
-    block_on(play(&case(
+    block_on(run_case(&case(
         "older turn",
         "REPLACE INTO turn SELECT * FROM old.turn WHERE id >> 32 = $pk AND open_since IS NOT NULL",
         "ta",
     )));
-    block_on(play(&case(
+    block_on(run_case(&case(
         "older head and turn",
         "REPLACE INTO head SELECT * FROM old.head WHERE pk = $pk;
          REPLACE INTO turn SELECT * FROM old.turn WHERE id >> 32 = $pk",
@@ -50,19 +51,19 @@ const RESTORE_OLDER: &str = "DELETE FROM turn WHERE id >> 32 = $pk;
 
 #[test]
 fn a_removed_tail_is_detected() {
-    block_on(play(&case("tail cut", RESTORE_OLDER, "sit1an")));
+    block_on(run_case(&case("tail cut", RESTORE_OLDER, "sit1an")));
     let with_log = format!(
         "{RESTORE_OLDER}; DELETE FROM commit_log WHERE commit_no > (SELECT max(commit_no) FROM old.commit_log)"
     );
     // The other session then has newer commits than the log. Which of the two is wrong is unknown, so both sessions are
     // refused.
-    block_on(play(&Case {
+    block_on(run_case(&Case {
         confined: false,
-
         ..case("tail cut, with its commits", &with_log, "sit1an")
     }));
 }
 
+/// Deletes all of the victim's rows.
 const DELETE_VICTIM: &str =
     "DELETE FROM record WHERE id IN (SELECT record_id FROM record_key WHERE session_pk = $pk);
     DELETE FROM record_key WHERE session_pk = $pk; DELETE FROM item_key WHERE session_pk = $pk;
@@ -71,23 +72,23 @@ const DELETE_VICTIM: &str =
 
 #[test]
 fn a_deleted_session_is_detected() {
-    block_on(play(&case("session gone", DELETE_VICTIM, "sit1an")));
+    block_on(run_case(&case("session gone", DELETE_VICTIM, "sit1an")));
     let with_log = format!(
         "DELETE FROM commit_log WHERE commit_no <= (SELECT max(commit_no) FROM old.commit_log); {DELETE_VICTIM}"
     );
-    block_on(play(&Case {
+    block_on(run_case(&Case {
         confined: false,
         ..case("session gone, with its commits", &with_log, "sit1an")
     }));
     let with_log = format!("DELETE FROM commit_log; {DELETE_VICTIM}");
-    block_on(play(&Case {
+    block_on(run_case(&Case {
         confined: false,
         ..case("session gone, with all commits", &with_log, "sit1an")
     }));
 }
 
 #[test]
-fn a_store_rolled_back_is_detected() {
+fn a_rolled_back_store_is_detected() {
     let text = [
         "session",
         "head",
@@ -105,7 +106,7 @@ fn a_store_rolled_back_is_detected() {
         reopened: "",
         ..case("rolled back", &text, "sit1an")
     };
-    block_on(play(&rolled_back));
+    block_on(run_case(&rolled_back));
 }
 
 #[test]
@@ -115,13 +116,13 @@ fn only_the_anchor_detects_a_restored_file() {
         f.ledger.close().await;
         let kept = world.folder.path().join("kept.db");
         std::fs::copy(world.path(), &kept).unwrap();
-        let f = super::on(&world.path(), super::keyring());
+        let f = super::fixture_at(&world.path(), super::keyring());
         f.complete_turn(&super::anyone(), "victim", "later", "a")
             .await;
         let newest = f.ledger.position();
         f.ledger.close().await;
         std::fs::copy(&kept, world.path()).unwrap();
-        let f = super::on(&world.path(), super::keyring());
+        let f = super::fixture_at(&world.path(), super::keyring());
         assert!(
             f.ledger.position().commit_no < newest.commit_no,
             "the anchor would detect it"
@@ -129,7 +130,10 @@ fn only_the_anchor_detects_a_restored_file() {
         f.intact().await;
         f.ledger
             .distrust("the store is older than its anchor".to_owned());
-        assert_eq!(super::refused(&f, "victim", "distrusted").await, "sit1an");
+        assert_eq!(
+            super::refused_operations(&f, "victim", "distrusted").await,
+            "sit1an"
+        );
         assert!(f.ledger.health().integrity.is_some());
     });
 }
@@ -146,7 +150,7 @@ fn records_of_another_history_are_refused() {
             let fork = world.folder.path().join("fork.db");
             std::fs::copy(world.path(), &fork).unwrap();
             for (path, words) in [(&fork, "another"), (&world.path(), "genuine")] {
-                let f = super::on(path, super::keyring());
+                let f = super::fixture_at(path, super::keyring());
                 let turn = f.start(&who, "victim", "open").await;
                 f.append(&who, &turn, vec![super::keyed("fork", words)])
                     .await
@@ -167,7 +171,7 @@ fn records_of_another_history_are_refused() {
                 fork.display()
             );
             world.raw().execute_batch(&text.replace("$pk", PK)).unwrap();
-            let f = super::on(&world.path(), super::keyring());
+            let f = super::fixture_at(&world.path(), super::keyring());
             let failure = f.ledger.items(&who, &victim, 0, 100).await.unwrap_err();
             assert_eq!(
                 failure.place.unwrap().seq,

@@ -11,7 +11,8 @@ pub(super) struct Decoded {
     pub(super) words: Vec<String>,
 }
 
-fn distance(list: &mut &[u8]) -> u64 {
+/// Reads one variable-length number: the distance from a document number to the next.
+fn read_distance(list: &mut &[u8]) -> u64 {
     let (mut distance, mut shift) = (0, 0);
     loop {
         let (byte, rest) = list.split_first().unwrap();
@@ -24,16 +25,16 @@ fn distance(list: &mut &[u8]) -> u64 {
     }
 }
 
-fn distances(mut number: u64, mut list: &[u8], numbers: &mut Vec<u64>) {
+fn decode_list(mut number: u64, mut list: &[u8], numbers: &mut Vec<u64>) {
     while !list.is_empty() {
-        number += distance(&mut list);
+        number += read_distance(&mut list);
         numbers.push(number);
     }
 }
 
 /// Decodes all postings; asserts that each word has a list, that each long list has a word, and that all numbers are
 /// within their segment's range.
-pub(super) fn decoded(path: &Path) -> Decoded {
+pub(super) fn decode(path: &Path) -> Decoded {
     let raw = Connection::open(path).unwrap();
     let rows = |sql: &str| {
         let mut statement = raw.prepare(sql).unwrap();
@@ -52,7 +53,7 @@ pub(super) fn decoded(path: &Path) -> Decoded {
     );
     for (segment, first, last, word, list) in rows(&sql) {
         let mut numbers = Vec::new();
-        distances(first, &list, &mut numbers);
+        decode_list(first, &list, &mut numbers);
         assert!(numbers.iter().all(|no| (first..=last).contains(no)));
         all.extend(numbers);
         long.insert((segment, word));
@@ -77,7 +78,7 @@ pub(super) fn decoded(path: &Path) -> Decoded {
             lists = rest;
             long_words += usize::from(list.is_empty());
             let mut numbers = Vec::new();
-            distances(first, list, &mut numbers);
+            decode_list(first, list, &mut numbers);
             assert!(numbers.iter().all(|no| (first..=last).contains(no)));
             all.extend(numbers);
             words.push(word.to_owned());

@@ -8,13 +8,13 @@ use filrouge_store::text_index::TextIndex;
 use filrouge_types::ErrorCode;
 use rusqlite::Connection;
 
-use super::on;
+use super::index_at;
 
 #[test]
-fn only_the_owner_may_read_it() {
+fn only_the_owner_may_read_the_files() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("new").join("index.db");
-    let index = on(&path);
+    let index = index_at(&path);
     index
         .apply(&[texts(&shard("r", "a"), "s", &["apple"])], None)
         .unwrap();
@@ -35,7 +35,7 @@ fn other_files_are_refused_and_not_changed() {
     let text = folder.path().join("notes.txt");
     fs::write(&text, "these are somebody's notes ".repeat(100)).unwrap();
     let ledger = folder.path().join("ledger.db");
-    crate::on(&ledger, crate::keyring());
+    crate::fixture_at(&ledger, crate::keyring());
     for path in [path, text, ledger] {
         let before = fs::read(&path).unwrap();
         let refused = filrouge_sqlite::text_index::SqliteIndex::open(&path).err();
@@ -49,14 +49,14 @@ fn an_index_of_another_format_is_rebuilt() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("index.db");
     let a = shard("r", "a");
-    let old = on(&path);
+    let old = index_at(&path);
     old.apply(&[texts(&a, "s", &["apple"])], Some(b"1"))
         .unwrap();
     let old_no = old.session(b"r", "s").unwrap().unwrap().no;
     let raw = Connection::open(&path).unwrap();
     raw.pragma_update(None, "user_version", 77).unwrap();
     drop(raw);
-    let new = on(&path);
+    let new = index_at(&path);
     assert_eq!(new.position().unwrap(), None);
     new.apply(&[texts(&a, "s", &["pear"])], Some(b"2")).unwrap();
     let no = new.session(b"r", "s").unwrap().unwrap().no;
@@ -72,7 +72,7 @@ fn an_index_of_another_format_is_rebuilt() {
 fn an_emptied_index_is_small() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("index.db");
-    let index = on(&path);
+    let index = index_at(&path);
     let small = index.status().unwrap().bytes;
     let all: Vec<String> = (0..800_u64)
         .map(|n| {
@@ -89,7 +89,7 @@ fn an_emptied_index_is_small() {
     tidied(&index);
     assert!(index.status().unwrap().bytes > 2 * small);
     index.clear().unwrap();
-    // The log still contains the page of the write that ends the erasure.
+    // The WAL still contains the page of the write that ends the erasure.
     assert!(index.status().unwrap().bytes < small + 3 * 16_384);
 }
 
@@ -100,7 +100,7 @@ fn a_damaged_index_is_rebuilt() {
     let a = shard("r", "a");
     // Damage right after the header is found when the file is opened; damage from the third page on is found later.
     for from in [100, 2 * 16_384] {
-        let index = on(&path);
+        let index = index_at(&path);
         index.clear().unwrap();
         let all: Vec<String> = (0..200).map(|n| format!("apple no{n} of all")).collect();
         let all: Vec<&str> = all.iter().map(String::as_str).collect();
@@ -113,7 +113,7 @@ fn a_damaged_index_is_rebuilt() {
             *byte = 0xAB;
         }
         fs::write(&path, bytes).unwrap();
-        let index = on(&path);
+        let index = index_at(&path);
         if index.apply(&[texts(&a, "s", &["pear"])], None).is_err() {
             index.apply(&[texts(&a, "s", &["pear"])], None).unwrap();
         }

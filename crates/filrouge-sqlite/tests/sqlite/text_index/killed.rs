@@ -11,9 +11,11 @@ use filrouge_store::contract::text_index::{
 use filrouge_store::text_index::{IndexScope, TextIndex};
 use rusqlite::Connection;
 
-use super::on;
+use super::index_at;
 
-const PATH: &str = "FILROUGE_TEST_INDEX";
+/// The environment variable that names the child's index.
+const PATH_VARIABLE: &str = "FILROUGE_TEST_INDEX";
+/// Round n writes session n modulo this number.
 const SESSIONS: u64 = 7;
 
 /// The texts of a round: so few that they remain pending, or enough to be written to postings.
@@ -27,8 +29,8 @@ fn texts_of_round(round: u64) -> Vec<String> {
 #[test]
 #[ignore = "the process that `an_index_survives_kills_at_any_point` starts and kills"]
 fn child_writes_until_it_is_killed() {
-    let path = PathBuf::from(std::env::var_os(PATH).unwrap());
-    let (index, a) = (on(&path), shard("r", "a"));
+    let path = PathBuf::from(std::env::var_os(PATH_VARIABLE).unwrap());
+    let (index, a) = (index_at(&path), shard("r", "a"));
     let last = index.position().unwrap();
     let last = last.map_or(0, |p| std::str::from_utf8(&p).unwrap().parse().unwrap());
     for round in last + 1.. {
@@ -47,7 +49,7 @@ fn child_writes_until_it_is_killed() {
 }
 
 /// Kills a child process some time after its first round; returns the last round that it reported.
-fn killed_after(path: &Path, millis: u64) -> u64 {
+fn kill_child_after(path: &Path, millis: u64) -> u64 {
     let mut process = Command::new(std::env::current_exe().unwrap())
         .args([
             "--exact",
@@ -55,7 +57,7 @@ fn killed_after(path: &Path, millis: u64) -> u64 {
             "--ignored",
         ])
         .arg("--nocapture")
-        .env(PATH, path)
+        .env(PATH_VARIABLE, path)
         .stdout(Stdio::null())
         .stderr(Stdio::piped())
         .spawn()
@@ -65,14 +67,14 @@ fn killed_after(path: &Path, millis: u64) -> u64 {
     std::thread::sleep(Duration::from_millis(millis));
     process.kill().unwrap();
     let ended = process.wait().unwrap();
-    assert_eq!(ended.code(), None, "it exited before the kill");
+    assert_eq!(ended.code(), None, "the child exited before the kill");
     let last = rounds.map(Result::unwrap).last().unwrap_or(first);
     last.parse().unwrap()
 }
 
 /// Asserts that the index is consistent with its position; returns the position.
 #[track_caller]
-fn consistent(index: &dyn TextIndex) -> u64 {
+fn assert_consistent(index: &dyn TextIndex) -> u64 {
     let a = shard("r", "a");
     let scope = IndexScope::Shard(a.clone());
     let position = index.position().unwrap().unwrap();
@@ -114,9 +116,9 @@ fn an_index_survives_kills_at_any_point() {
     let (mut before, mut kill) = (0, 0);
     // Repeats until there are enough kills, and enough rounds for merges of several levels.
     while kill < 12 || before <= 24 {
-        let last_round = killed_after(&path, kill * 11 % 50);
-        let index = on(&path);
-        let at = consistent(&index);
+        let last_round = kill_child_after(&path, kill * 11 % 50);
+        let index = index_at(&path);
+        let at = assert_consistent(&index);
         assert!(
             before < last_round && (last_round..=last_round + 1).contains(&at),
             "{before} {last_round} {at}"
@@ -124,9 +126,9 @@ fn an_index_survives_kills_at_any_point() {
         before = at;
         kill += 1;
     }
-    let index = on(&path);
+    let index = index_at(&path);
     tidied(&index);
-    assert_eq!(consistent(&index), before);
+    assert_eq!(assert_consistent(&index), before);
     let raw = Connection::open(&path).unwrap();
     let check = raw.query_row("PRAGMA integrity_check", [], |row| row.get::<_, String>(0));
     assert_eq!(check.unwrap(), "ok");

@@ -1,4 +1,4 @@
-//! Tests queries between the steps of merges, and interruptions at any step.
+//! Queries between the steps of merges, and interruptions at any step.
 
 use filrouge_store::contract::text_index::{
     IndexTestExt as _, found, query, shard, shown, texts, tidied,
@@ -6,7 +6,7 @@ use filrouge_store::contract::text_index::{
 use filrouge_store::text_index::{IndexScope, SessionSelection, TextIndex};
 use rusqlite::Connection;
 
-use super::on;
+use super::index_at;
 
 /// Sixteen words that few other documents contain.
 fn noise(n: usize) -> String {
@@ -31,7 +31,7 @@ fn fill(index: &dyn TextIndex, rounds: usize) {
     }
 }
 
-fn count(path: &std::path::Path, sql: &str) -> i64 {
+fn query_number(path: &std::path::Path, sql: &str) -> i64 {
     let raw = Connection::open(path).unwrap();
     raw.query_row(sql, [], |row| row.get(0)).unwrap()
 }
@@ -45,15 +45,15 @@ fn every_document_is_found_between_steps() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("index.db");
     let a = shard("r", "a");
-    let index = on(&path);
+    let index = index_at(&path);
     fill(&index, 9);
-    assert_eq!(count(&path, SEGMENTS), 9);
+    assert_eq!(query_number(&path, SEGMENTS), 9);
     let scope = IndexScope::Shard(a.clone());
     let mut steps = 0;
     while index.tidy().unwrap() {
         steps += 1;
         // A second process continues the interrupted merge; one session changes and one is forgotten during it.
-        let other = on(&path);
+        let other = index_at(&path);
         if steps == 1 {
             other
                 .apply(&[texts(&a, "s3", &["plum r3n9"])], None)
@@ -73,7 +73,7 @@ fn every_document_is_found_between_steps() {
         assert_eq!(found(&other, &a, &["r3n9"]), ["0=plum r3n9"]);
     }
     assert!(steps > 2);
-    assert_eq!(count(&path, SEGMENTS), 2);
+    assert_eq!(query_number(&path, SEGMENTS), 2);
     assert_eq!(shown(&index, &query(&scope, &[])).len(), 7 * 80 + 1);
 }
 
@@ -81,13 +81,13 @@ fn every_document_is_found_between_steps() {
 fn a_merge_drops_removed_documents() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("index.db");
-    let index = on(&path);
+    let index = index_at(&path);
     fill(&index, 3);
-    let before = count(&path, LISTS);
+    let before = query_number(&path, LISTS);
     fill(&index, 3);
     tidied(&index);
-    assert_eq!(count(&path, "SELECT count(*) FROM gone"), 0);
-    assert!(count(&path, LISTS) < before * 3 / 2);
+    assert_eq!(query_number(&path, "SELECT count(*) FROM gone"), 0);
+    assert!(query_number(&path, LISTS) < before * 3 / 2);
     assert_eq!(found(&index, &shard("r", "a"), &["apple"]).len(), 240);
 }
 
@@ -96,7 +96,7 @@ fn a_segment_within_another_is_rebuilt_once() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("index.db");
     let a = shard("r", "a");
-    let index = on(&path);
+    let index = index_at(&path);
     fill(&index, 4);
     // A segment with enough text for the next level, between smaller segments that are merged.
     let pad = "pear ".repeat(1_800);
@@ -110,7 +110,7 @@ fn a_segment_within_another_is_rebuilt_once() {
         index.apply(&[update], None).unwrap();
     }
     tidied(&index);
-    assert_eq!(count(&path, SEGMENTS), 2);
+    assert_eq!(query_number(&path, SEGMENTS), 2);
     index
         .apply(&[texts(&a, "large", &["pear alone"])], None)
         .unwrap();
@@ -127,50 +127,50 @@ fn cached_words_are_current() {
     let path = folder.path().join("index.db");
     let a = shard("r", "a");
     // One process queries repeatedly; the other one makes changes that the first does not know of.
-    let (asking, changing) = (on(&path), on(&path));
-    let finds = |word: &str, count: usize| {
+    let (reader, writer) = (index_at(&path), index_at(&path));
+    let assert_finds = |word: &str, count: usize| {
         for _ in 0..3 {
-            assert_eq!(found(&asking, &a, &[word]).len(), count, "{word}");
+            assert_eq!(found(&reader, &a, &[word]).len(), count, "{word}");
         }
     };
-    fill(&changing, 2);
-    finds("ppl", 160);
-    finds("1n7", 11);
-    fill(&changing, 9);
-    finds("ppl", 720);
-    finds("8n7", 11);
-    tidied(&changing);
-    finds("ppl", 720);
-    finds("8n7", 11);
-    changing.forget(b"r", "s8").unwrap();
-    finds("ppl", 640);
-    finds("8n7", 0);
-    finds("7n7", 11);
-    asking.forget(b"r", "s7").unwrap();
-    finds("7n7", 0);
-    finds("6n7", 11);
-    changing.clear().unwrap();
-    finds("ppl", 0);
-    fill(&changing, 1);
-    finds("ppl", 80);
+    fill(&writer, 2);
+    assert_finds("ppl", 160);
+    assert_finds("1n7", 11);
+    fill(&writer, 9);
+    assert_finds("ppl", 720);
+    assert_finds("8n7", 11);
+    tidied(&writer);
+    assert_finds("ppl", 720);
+    assert_finds("8n7", 11);
+    writer.forget(b"r", "s8").unwrap();
+    assert_finds("ppl", 640);
+    assert_finds("8n7", 0);
+    assert_finds("7n7", 11);
+    reader.forget(b"r", "s7").unwrap();
+    assert_finds("7n7", 0);
+    assert_finds("6n7", 11);
+    writer.clear().unwrap();
+    assert_finds("ppl", 0);
+    fill(&writer, 1);
+    assert_finds("ppl", 80);
 }
 
 #[test]
 fn sessions_are_selected_by_few_or_many_numbers() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("index.db");
-    let (asking, changing) = (on(&path), on(&path));
+    let (reader, writer) = (index_at(&path), index_at(&path));
     let a = shard("r", "a");
-    let put = |from: u32, to: u32| {
+    let add_sessions = |from: u32, to: u32| {
         let updates: Vec<_> = (from..to)
             .map(|n| texts(&a, &format!("s{n}"), &["word"]))
             .collect();
-        changing.apply(&updates, None).unwrap();
+        writer.apply(&updates, None).unwrap();
     };
     let scope = IndexScope::Shard(a.clone());
     for (from, to) in [(0, 100), (100, 150)] {
-        put(from, to);
-        let numbers: Vec<_> = changing
+        add_sessions(from, to);
+        let numbers: Vec<_> = writer
             .sessions(&scope)
             .unwrap()
             .iter()
@@ -178,12 +178,12 @@ fn sessions_are_selected_by_few_or_many_numbers() {
             .collect();
         assert_eq!(numbers.len(), to as usize);
         let state_of = |numbers| {
-            asking
+            reader
                 .state(SessionSelection::Numbers(&scope, numbers))
                 .unwrap()
         };
         let many = state_of(&numbers).sessions;
-        assert_eq!(many, asking.sessions(&scope).unwrap());
+        assert_eq!(many, reader.sessions(&scope).unwrap());
         assert_eq!(*state_of(&numbers[..3]).sessions, many[..3]);
     }
 }

@@ -8,9 +8,10 @@ use filrouge_store::contract::text_index::{
 use filrouge_store::text_index::{Coverage, IndexScope, IndexUpdate, TextIndex};
 use rusqlite::Connection;
 
-use super::decoded::{Decoded, decoded};
-use super::on;
+use super::decoded::{Decoded, decode};
+use super::index_at;
 
+/// A text that only forgotten documents contain.
 const SECRET: &str = "xylophonequartz";
 
 fn files(path: &Path) -> Vec<PathBuf> {
@@ -18,7 +19,7 @@ fn files(path: &Path) -> Vec<PathBuf> {
     folder.map(|entry| entry.unwrap().path()).collect()
 }
 
-fn holds(bytes: &[u8], word: &str) -> bool {
+fn contains(bytes: &[u8], word: &str) -> bool {
     bytes.windows(word.len()).any(|w| w == word.as_bytes())
 }
 
@@ -37,7 +38,7 @@ fn contains_trace(path: &Path, word: &str) -> bool {
             let _ = std::io::Read::read_to_end(&mut reader, &mut text);
             Some(text)
         });
-        holds(&bytes, word) || unpacked.any(|text| holds(&text, word))
+        contains(&bytes, word) || unpacked.any(|text| contains(&text, word))
     })
 }
 
@@ -48,7 +49,7 @@ fn forgotten_documents_leave_no_trace() {
     let a = shard("r", "a");
     let long = format!("{SECRET} and words {}", "of no meaning ".repeat(900));
     for (round, tidy) in [false, true].into_iter().enumerate() {
-        let index = on(&path);
+        let index = index_at(&path);
         let others: Vec<String> = (0..120)
             .map(|n| format!("words of {round} {n} of all"))
             .collect();
@@ -112,8 +113,8 @@ fn forgotten_documents_leave_no_trace() {
             .into_iter()
             .find(|f| f.to_string_lossy().ends_with("-wal"));
         let wal = wal.map(|wal| std::fs::read(wal).unwrap());
-        assert!(!wal.is_some_and(|wal| holds(&wal, SECRET)));
-        let Decoded { numbers, words } = decoded(&path);
+        assert!(!wal.is_some_and(|wal| contains(&wal, SECRET)));
+        let Decoded { numbers, words } = decode(&path);
         assert!(!numbers.is_empty());
         assert_eq!(numbers.iter().find(|no| forgotten.contains(no)), None);
         let remaining = words.iter().find(|word| word.contains(SECRET));
@@ -147,7 +148,7 @@ fn a_removed_session_leaves_no_trace_after_it_is_forgotten() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("index.db");
     let a = shard("r", "a");
-    let index = on(&path);
+    let index = index_at(&path);
     let many: Vec<String> = (0..100).map(|n| format!("{SECRET}{n}")).collect();
     let many: Vec<&str> = many.iter().map(String::as_str).collect();
     index
@@ -158,7 +159,7 @@ fn a_removed_session_leaves_no_trace_after_it_is_forgotten() {
         .unwrap();
     assert_eq!(index.forget(b"r", "s").unwrap(), 0);
     assert!(!contains_trace(&path, SECRET));
-    let Decoded { numbers, words } = decoded(&path);
+    let Decoded { numbers, words } = decode(&path);
     assert!(!words.iter().any(|word| word.contains(SECRET)));
     assert_eq!(numbers.iter().max(), numbers.iter().min());
 }
@@ -167,7 +168,7 @@ fn a_removed_session_leaves_no_trace_after_it_is_forgotten() {
 fn clear_leaves_no_trace() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("index.db");
-    let index = on(&path);
+    let index = index_at(&path);
     let a = shard("r", "a");
     index.apply(&[texts(&a, "s", &[SECRET; 3])], None).unwrap();
     let scope = IndexScope::Shard(a);
@@ -184,7 +185,7 @@ fn clear_leaves_no_trace() {
 fn an_erasure_delayed_by_a_reader_is_finished() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("index.db");
-    let index = on(&path);
+    let index = index_at(&path);
     let a = shard("r", "a");
     index.apply(&[texts(&a, "s", &[SECRET])], None).unwrap();
     let scope = IndexScope::Shard(a.clone());

@@ -1,3 +1,5 @@
+//! Commands round-trip; truncated, extended and arbitrary bytes are refused without a panic.
+
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -227,10 +229,10 @@ proptest! {
     fn commands_round_trip(scope in a_scope(), write in a_write()) {
         let command = Command { scope, write };
         let bytes = command.encode().unwrap();
-        let back = Command::decode(&bytes, &OsEntropy).unwrap();
-        prop_assert_eq!(&back.scope, &command.scope);
-        prop_assert_eq!(back.write.session_id(), command.write.session_id());
-        prop_assert_eq!(back.encode().unwrap(), bytes);
+        let decoded = Command::decode(&bytes, &OsEntropy).unwrap();
+        prop_assert_eq!(&decoded.scope, &command.scope);
+        prop_assert_eq!(decoded.write.session_id(), command.write.session_id());
+        prop_assert_eq!(decoded.encode().unwrap(), bytes);
         let resumes = |write: &Write| match write {
             Write::Lease(take) => match &take.ask {
                 LeaseRequest::Acquire(acquire) => acquire.resumes,
@@ -238,7 +240,7 @@ proptest! {
             },
             _ => None,
         };
-        prop_assert_eq!(resumes(&back.write), resumes(&command.write));
+        prop_assert_eq!(resumes(&decoded.write), resumes(&command.write));
     }
 
     #[test]
@@ -256,7 +258,7 @@ proptest! {
     }
 
     #[test]
-    fn any_bytes_are_read_without_panic(bytes: Vec<u8>) {
+    fn arbitrary_bytes_do_not_panic(bytes: Vec<u8>) {
         let _ = Command::decode(&bytes, &OsEntropy);
     }
 }

@@ -1,12 +1,10 @@
-//! Fields: every row round-trips; any other bytes are either rejected or read, without a panic.
+//! Fields of the hot store: every row round-trips, and arbitrary bytes do not cause a panic.
 
 use filrouge_types::{
-    EventKey, IdentityId, ProjectId, RawJson, RequestId, SessionEvent, SessionId, SessionStatus,
-    TenantId, Timestamp, TurnId,
+    EventKey, IdentityId, ItemId, ProjectId, RawJson, RequestId, SessionEvent, SessionId,
+    SessionStatus, TenantId, Timestamp, TurnId,
 };
 use proptest::prelude::*;
-
-use filrouge_types::ItemId;
 
 use super::*;
 use crate::command::{Erased, SessionToken};
@@ -69,7 +67,7 @@ fn delta(text: &str) -> Delta {
 }
 
 /// A session with rows of every kind, `n` of each.
-fn held(session: &SessionRow, n: u64, text: &str) -> HeldRows {
+fn held_rows(session: &SessionRow, n: u64, text: &str) -> HeldRows {
     let (ring, now) = (Keyring::single([3; 32]), Timestamp::from_micros(9));
     let (mut held, id) = (HeldRows::default(), TurnId::from_bytes([8; 16]));
     let pk = held.rows.insert_session(session).unwrap();
@@ -154,7 +152,7 @@ proptest! {
 
     #[test]
     fn every_row_round_trips(session in session(), n in 0..5_u64, text in ".{0,40}") {
-        let mut held = held(&session, n, &text);
+        let mut held = held_rows(&session, n, &text);
         let change = held.take_change();
         prop_assert!(change.removes.is_empty() && !held.is_changed());
         prop_assert!(change.puts.iter().all(|f| f.name.len() <= 300));
@@ -162,7 +160,7 @@ proptest! {
         prop_assert!(same(&read, &held) && !read.is_changed());
         prop_assert_eq!(sorted(read.encode()), sorted(change.puts.clone()));
         prop_assert_eq!(read.bytes(), change.puts.iter().map(|f| f.value.len() as u64).sum::<u64>());
-        // A truncated field is rejected, unless it ends in a text.
+        // A truncated field is rejected, unless it ends in bytes of any length: records, chunks and item keys.
         for field in &change.puts {
             let mut cut = field.clone();
             cut.value.truncate(cut.value.len() / 2);
@@ -175,7 +173,8 @@ proptest! {
     }
 
     #[test]
-    fn any_bytes_are_read_without_panic(name: Vec<u8>, letter in 0..10_usize, value: Vec<u8>) {
+    fn arbitrary_bytes_do_not_panic(name: Vec<u8>, letter in 0..10_usize, value: Vec<u8>) {
+        // The first letter of a field's name is its kind.
         let known = [&[b"shtriqaedc"[letter]][..], &name].concat();
         for name in [name, known] {
             let _ = HeldRows::decode(&[Field { name, value: value.clone() }]);
@@ -184,8 +183,8 @@ proptest! {
 
     /// A row that is removed and rewritten between two commits is sent in its final state.
     #[test]
-    fn changes_contain_the_final_state(session in session(), n in 1..4_u64) {
-        let mut held = held(&session, n, "x");
+    fn a_change_contains_the_final_state(session in session(), n in 1..4_u64) {
+        let mut held = held_rows(&session, n, "x");
         held.take_change();
         let gone = held.rows.drafts.get(&(PK, 1 << 8)).cloned().unwrap();
         held.rows.delete_draft(PK, 1 << 8).unwrap();

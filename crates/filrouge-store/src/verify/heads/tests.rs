@@ -1,5 +1,5 @@
-//! Older rows that are put back together with a newest commit whose digest fits them, as somebody could who had found a
-//! weakness in the digest. The comparison with the commit log does not depend on the digest.
+//! Older rows restored together with a forged newest commit whose digest matches them, as an attacker could do who had
+//! found a weakness in the digest. The comparison with the commit log does not depend on the digest.
 
 use filrouge_types::{SessionId, TenantId, Timestamp};
 
@@ -67,7 +67,7 @@ impl World {
         })));
     }
 
-    /// Adds a commit without changes, whose digest fits the present rows.
+    /// Adds a commit without changes whose digest matches the present rows.
     fn forge_commit(&mut self) {
         let digest = Census::take(&self.rows, &self.keyring).unwrap().digest;
         let entry = LogEntry {
@@ -87,8 +87,8 @@ impl World {
         known.compare(&self.rows, &self.keyring).unwrap()
     }
 
-    /// Checks that only comparisons with the commit log find what was put back.
-    fn check(&self, before: &KnownHeads, is_suspect: impl Fn(&Suspects) -> bool) {
+    /// Asserts that only comparisons with the commit log find what was restored.
+    fn assert_found_by_log(&self, before: &KnownHeads, is_suspect: impl Fn(&Suspects) -> bool) {
         assert!(self.compare(&KnownHeads::default()).is_empty());
         for found in [
             self.compare(before),
@@ -100,7 +100,7 @@ impl World {
 }
 
 #[test]
-fn a_session_that_is_put_back_under_a_fitting_digest_is_found() {
+fn a_session_restored_under_a_matching_digest_is_found() {
     let mut world = World::new();
     let old = (
         world.rows.sessions[&1].clone(),
@@ -114,13 +114,13 @@ fn a_session_that_is_put_back_under_a_fitting_digest_is_found() {
     world.rows.sessions.insert(1, old.0);
     world.rows.heads.insert(1, old.1);
     world.forge_commit();
-    world.check(&known, |found| {
+    world.assert_found_by_log(&known, |found| {
         found.check(1, &sid("a")).is_err() && found.check(2, &sid("b")).is_ok()
     });
 }
 
 #[test]
-fn a_note_that_is_put_back_under_a_fitting_digest_is_found() {
+fn a_note_restored_under_a_matching_digest_is_found() {
     let mut world = World::new();
     let old = world.rows.notes["keys"].clone();
     let known = KnownHeads::default();
@@ -128,14 +128,14 @@ fn a_note_that_is_put_back_under_a_fitting_digest_is_found() {
     world.put_note(1);
     world.rows.notes.insert("keys".into(), old);
     world.forge_commit();
-    world.check(&known, |found| {
+    world.assert_found_by_log(&known, |found| {
         found.check_note("keys").is_err() && found.check(1, &sid("a")).is_ok()
     });
 }
 
 /// A snapshot that began before the last comparison is compared with the digest of its own newest commit.
 #[test]
-fn an_older_snapshot_is_no_difference() {
+fn an_older_snapshot_is_not_suspect() {
     let mut world = World::new();
     let known = KnownHeads::default();
     let before = Rows {

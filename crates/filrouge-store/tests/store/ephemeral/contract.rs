@@ -1,4 +1,4 @@
-//! Ephemeral sessions pass the part of the ledger contract that concerns a single session.
+//! Ephemeral sessions pass the part of the ledger's contract suite that concerns a single session.
 
 use filrouge_store::contract::Fixture;
 

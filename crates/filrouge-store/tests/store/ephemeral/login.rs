@@ -33,24 +33,24 @@ async fn turns(f: &Fixture, session: &str) -> Vec<Turn> {
 }
 
 /// A ledger that has adopted the session. The adoption is retried; only the first attempt creates it.
-async fn adopted(store: &Store, adopt: &Adopt) -> Fixture {
-    let there = memory(store.keyring.clone());
+async fn adopting_ledger(store: &Store, adopt: &Adopt) -> Fixture {
+    let adopter = memory(store.keyring.clone());
     for n in 0..2 {
         let write = Write::Adopt(Arc::new(adopt.clone()));
-        let taken = there
+        let answer = adopter
             .ledger
             .write(cmd(&operator("t"), write))
             .await
             .unwrap();
-        let first = format!("{taken:?}").contains("created: true");
+        let first = format!("{answer:?}").contains("created: true");
         assert_eq!(first, n == 0);
     }
-    there.intact().await;
-    there
+    adopter.intact().await;
+    adopter
 }
 
 /// The part of a turn that does not depend on the positions of its items.
-fn reported(turn: &Turn) -> String {
+fn without_positions(turn: &Turn) -> String {
     let mut turn = turn.clone();
     turn.ordinal = 0;
     (turn.first_seq, turn.last_seq) = (0, 0);
@@ -64,7 +64,7 @@ const fn is_silent(turn: &Turn) -> bool {
     !asked && !answered
 }
 
-const fn keep(record: ItemRetention) -> FieldRetention {
+const fn retention(record: ItemRetention) -> FieldRetention {
     FieldRetention {
         metadata: None,
         record,
@@ -83,24 +83,24 @@ proptest! {
             let mut store = Store::of_turns(bound);
             store.entropy = Arc::new(SameEntropy);
             let f = store.fixture();
-            // All writes go to one session, and none of them erases it.
+            // All writes go to one session, and none of them erases it: kind 20 is an erasure.
             let steps: Vec<_> = steps.iter().filter(|s| s.0 != 20).map(|s| (s.0, s.1, 0, s.3, s.4)).collect();
             play(&f, &steps, "").await;
             for record in [ItemRetention::All, ItemRetention::Conversation] {
-                let Some((_, adopt)) = store.extract("s0", &keep(record)).await.unwrap() else {
+                let Some((_, adopt)) = store.extract("s0", &retention(record)).await.unwrap() else {
                     continue;
                 };
-                let again = store.extract("s0", &keep(record)).await.unwrap().unwrap().1;
+                let again = store.extract("s0", &retention(record)).await.unwrap().unwrap().1;
                 prop_assert_eq!(&again.items, &adopt.items);
-                let there = adopted(&store, &adopt).await;
-                let (here, there) = (turns(&f, "s0").await, turns(&there, "s0").await);
-                prop_assert_eq!(here.len(), there.len());
-                for (mut here, there) in here.into_iter().zip(there) {
+                let adopter = adopting_ledger(&store, &adopt).await;
+                let (original, adopted) = (turns(&f, "s0").await, turns(&adopter, "s0").await);
+                prop_assert_eq!(original.len(), adopted.len());
+                for (mut original, adopted) in original.into_iter().zip(adopted) {
                     // A turn counts as redacted when all its retained items are redacted.
-                    if record == ItemRetention::Conversation && is_silent(&here) {
-                        here.deleted_at = there.deleted_at;
+                    if record == ItemRetention::Conversation && is_silent(&original) {
+                        original.deleted_at = adopted.deleted_at;
                     }
-                    prop_assert_eq!(reported(&here), reported(&there));
+                    prop_assert_eq!(without_positions(&original), without_positions(&adopted));
                 }
             }
             Ok(())
@@ -110,7 +110,7 @@ proptest! {
 
 /// Writes a finalized, a failed and an open turn with items of every kind that [`ItemRetention::Conversation`] drops, a
 /// redaction and a link.
-async fn full(f: &Fixture) {
+async fn write_full_session(f: &Fixture) {
     let who = anyone();
     let start = start_with(&who, "s", "r1", "q", None, |event, items| {
         event.metadata = Some(json(r#"{"channel":"web","secret":1,"b":[ 1 ]}"#));
@@ -120,7 +120,7 @@ async fn full(f: &Fixture) {
     });
     let turn = f.try_start(&who, start).await.unwrap();
     let call = ItemBody::new(Role::Assistant, Channel::ToolCall, text("call"));
-    f.append(&who, &turn, vec![call, item(Channel::Final, "said")])
+    f.append(&who, &turn, vec![call, item(Channel::Final, "answered")])
         .await
         .unwrap();
     // The last item is a copy of the answer in place of its translation; it carries the close event.
@@ -135,14 +135,14 @@ async fn full(f: &Fixture) {
         .await
         .unwrap();
     let open = f.start(&who, "s", "r3").await;
-    let drafted = put(
+    let draft = put(
         "s",
         open.turn_id,
         stream(1),
         0,
         vec![delta(1, true, "text")],
     );
-    f.write(&who, drafted).await.unwrap();
+    f.write(&who, draft).await.unwrap();
     f.redacted(&operator("t"), redact_items("s", &[(3, 4), (9, 9)]))
         .await
         .unwrap();
@@ -153,7 +153,7 @@ async fn full(f: &Fixture) {
 async fn only_retained_items_and_metadata_are_adopted() {
     let store = Store::roomy();
     let f = store.fixture();
-    full(&f).await;
+    write_full_session(&f).await;
     let channels = |adopt: &Adopt| {
         let channels = adopt.items.iter().map(|i| i.item.body.channel.to_string());
         channels.collect::<Vec<_>>().join(" ")
@@ -167,13 +167,13 @@ async fn only_retained_items_and_metadata_are_adopted() {
     let rest_all = rest.replacen("question", "question observation", 1);
     let first = "question question observation tool_call final final";
     assert_eq!(channels(&all), format!("{first} {rest_all}"));
-    let there = adopted(&store, &all).await;
+    let adopter = adopting_ledger(&store, &all).await;
     assert_eq!(
-        there.items(&user("ann"), "s", 50).await,
+        adopter.items(&user("ann"), "s", 50).await,
         f.items(&user("ann"), "s", 50).await
     );
     assert_eq!(
-        there.session(&user("ann"), "s").await,
+        adopter.session(&user("ann"), "s").await,
         f.session(&user("ann"), "s").await
     );
 
@@ -181,24 +181,27 @@ async fn only_retained_items_and_metadata_are_adopted() {
         metadata: Some(vec!["channel".into(), "b".into()]),
         record: ItemRetention::Conversation,
     };
-    let (_, some) = store.extract("s", &filter).await.unwrap().unwrap();
+    let (_, retained) = store.extract("s", &filter).await.unwrap().unwrap();
     assert_eq!(
-        channels(&some),
+        channels(&retained),
         format!("question question final final {rest}")
     );
-    let there = adopted(&store, &some).await;
-    let (here, turns) = (turns(&f, "s").await, turns(&there, "s").await);
-    assert_eq!(turns[0].metadata.as_str(), r#"{"channel":"web","b":[ 1 ]}"#);
-    for (here, there) in here.iter().zip(&turns) {
-        let metadata = there.metadata.clone();
+    let adopter = adopting_ledger(&store, &retained).await;
+    let (original, adopted) = (turns(&f, "s").await, turns(&adopter, "s").await);
+    assert_eq!(
+        adopted[0].metadata.as_str(),
+        r#"{"channel":"web","b":[ 1 ]}"#
+    );
+    for (original, adopted) in original.iter().zip(&adopted) {
+        let metadata = adopted.metadata.clone();
         let expected = Turn {
             metadata,
-            ..here.clone()
+            ..original.clone()
         };
-        assert_eq!(reported(there), reported(&expected));
+        assert_eq!(without_positions(adopted), without_positions(&expected));
     }
     // The adopted redaction names only items that were adopted.
-    let redaction = some
+    let redaction = retained
         .items
         .iter()
         .find(|i| i.item.body.channel == Channel::Redaction)
@@ -210,9 +213,8 @@ async fn only_retained_items_and_metadata_are_adopted() {
     );
 }
 
-/// A later question of a turn does not become part of the turn's question.
 #[tokio::test]
-async fn later_questions_do_not_join_the_question() {
+async fn a_later_question_is_not_part_of_the_turns_question() {
     let (store, who) = (Store::roomy(), anyone());
     let f = store.fixture();
     let turn = f.start(&who, "s", "r").await;
@@ -222,10 +224,10 @@ async fn later_questions_do_not_join_the_question() {
         .await
         .unwrap();
     let (_, adopt) = store
-        .extract("s", &keep(ItemRetention::Conversation))
+        .extract("s", &retention(ItemRetention::Conversation))
         .await
         .unwrap()
         .unwrap();
-    let there = adopted(&store, &adopt).await;
-    assert_eq!(turns(&there, "s").await, turns(&f, "s").await);
+    let adopter = adopting_ledger(&store, &adopt).await;
+    assert_eq!(turns(&adopter, "s").await, turns(&f, "s").await);
 }

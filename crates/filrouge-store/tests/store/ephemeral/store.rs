@@ -1,4 +1,4 @@
-//! A hot store with the processes that use it.
+//! A hot store with the processes that use it, for tests.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
@@ -13,34 +13,35 @@ use filrouge_store::hot::{
 use filrouge_store::{Entropy, Keyring};
 use filrouge_types::{Failure, FixedClock, SessionId, TenantId};
 
-use crate::ephemeral::plain::Plain;
+use crate::ephemeral::fake_hot_store::FakeHotStore;
 
+/// A time that no test reaches.
 pub(crate) const YEARS: Duration = Duration::from_secs(10 * 365 * 24 * 60 * 60);
 
-/// A gate that counts its calls and refuses versions below `from`.
+/// A gate that counts its calls and refuses versions below `min_version`.
 #[derive(Default)]
-pub(crate) struct Asked {
-    pub(crate) times: AtomicUsize,
-    pub(crate) from: AtomicU64,
+pub(crate) struct CountingGate {
+    pub(crate) calls: AtomicUsize,
+    pub(crate) min_version: AtomicU64,
 }
 
 #[async_trait]
-impl Gate for Asked {
+impl Gate for CountingGate {
     async fn admits(&self, _: &TenantId, _: &SessionId, edition: Edition) -> Result<bool, Failure> {
-        self.times.fetch_add(1, Ordering::SeqCst);
-        Ok(edition.version >= self.from.load(Ordering::SeqCst))
+        self.calls.fetch_add(1, Ordering::SeqCst);
+        Ok(edition.version >= self.min_version.load(Ordering::SeqCst))
     }
 }
 
 pub(crate) struct Store<H = MemoryHot> {
     pub(crate) hot: Arc<H>,
-    pub(crate) gate: Arc<Asked>,
+    pub(crate) gate: Arc<CountingGate>,
     pub(crate) clock: Arc<FixedClock>,
     pub(crate) keyring: Arc<Keyring>,
     pub(crate) entropy: Arc<dyn Entropy>,
 }
 
-fn over<H>(make: impl FnOnce(Arc<FixedClock>) -> H) -> Store<H> {
+fn store_over<H>(make: impl FnOnce(Arc<FixedClock>) -> H) -> Store<H> {
     let clock = Arc::new(FixedClock::at(1_700_000_000_000_000));
     Store {
         hot: Arc::new(make(clock.clone())),
@@ -53,7 +54,7 @@ fn over<H>(make: impl FnOnce(Arc<FixedClock>) -> H) -> Store<H> {
 
 impl Store {
     pub(crate) fn new(bounds: HotBounds) -> Self {
-        over(|clock| MemoryHot::new(bounds, 1 << 30, clock))
+        store_over(|clock| MemoryHot::new(bounds, 1 << 30, clock))
     }
 
     /// A store with limits that no test reaches.
@@ -74,9 +75,9 @@ impl Store {
     }
 }
 
-impl Store<Plain> {
-    pub(crate) fn plain() -> Self {
-        over(|_| Plain::default())
+impl Store<FakeHotStore> {
+    pub(crate) fn fake() -> Self {
+        store_over(|_| FakeHotStore::default())
     }
 }
 
@@ -93,7 +94,7 @@ impl<H: HotStore + 'static> Store<H> {
         )
     }
 
-    /// A process that never interrupts silent turns.
+    /// A fixture whose process never interrupts silent turns.
     pub(crate) fn fixture(&self) -> Fixture {
         self.fixture_of(Arc::new(self.process().with_turn_timeout(YEARS)))
     }
@@ -108,7 +109,7 @@ impl<H: HotStore + 'static> Store<H> {
     }
 
     /// A process, and a fixture to write and read with it.
-    pub(crate) fn both(&self) -> (Arc<EphemeralSessions>, Fixture) {
+    pub(crate) fn process_and_fixture(&self) -> (Arc<EphemeralSessions>, Fixture) {
         let process = Arc::new(self.process());
         (process.clone(), self.fixture_of(process))
     }

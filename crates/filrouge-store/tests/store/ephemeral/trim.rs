@@ -37,11 +37,11 @@ async fn turns(f: &Fixture, who: &Scope, order: TurnOrder, limit: usize) -> Vec<
     }
 }
 
-/// The reads of a restore: turn rows from the newest back, then the items from the oldest row on.
-async fn restored(f: &Fixture, who: &Scope) -> Result<(Vec<u64>, Vec<u64>), Failure> {
+/// Reads as a restore does: turn rows from the newest back, then the items. Returns the ordinals and the seqs.
+async fn read_for_restore(f: &Fixture, who: &Scope) -> Result<(Vec<u64>, Vec<u64>), Failure> {
     let (scope, id) = (who.clone(), sid("s0"));
-    let named = id.clone();
-    let ask = f.ledger.query_session(who, &named, move |snapshot| {
+    let session_id = id.clone();
+    let ordinals_and_seqs = f.ledger.query_session(who, &session_id, move |snapshot| {
         let session = snapshot.get(&scope, &id)?;
         let (mut rows, mut before) = (Vec::new(), None);
         loop {
@@ -50,40 +50,40 @@ async fn restored(f: &Fixture, who: &Scope) -> Result<(Vec<u64>, Vec<u64>), Fail
             before = Some(last.place());
             rows.extend(page.iter().map(|row| row.ordinal));
         }
-        let mut room = 1 << 20;
-        let items = snapshot.items_between(&session, 1, session.head.last_seq, &mut room)?;
+        let mut max_bytes = 1 << 20;
+        let items = snapshot.items_between(&session, 1, session.head.last_seq, &mut max_bytes)?;
         Ok((rows, items.iter().map(|i| i.seq).collect()))
     });
-    ask.await
+    ordinals_and_seqs.await
 }
 
 #[tokio::test]
 async fn turns_beyond_the_limit_are_dropped() {
     let (store, who) = (Store::of_turns(5), anyone());
-    let (process, f) = store.both();
-    let mut made = Vec::new();
+    let (process, f) = store.process_and_fixture();
+    let mut created = Vec::new();
     for n in 0..8 {
         let start = start_with(&who, "s0", &format!("r{n}"), "q", Some("a"), |_, items| {
             items.insert(1, keyed(&format!("k{n}"), "seen"));
         });
-        made.push(f.try_start(&who, start).await.unwrap());
+        created.push(f.try_start(&who, start).await.unwrap());
     }
     assert_eq!(process.counts().trimmed_turns, 3);
     let session = f.session(&who, "s0").await.unwrap();
     assert_eq!((session.turn_count, session.last_seq), (8, 24));
     for f in [&f, &store.fixture()] {
         for limit in [1, 2, 5, 50] {
-            assert_eq!(turns(f, &who, TurnOrder::Oldest, limit).await, made[3..]);
+            assert_eq!(turns(f, &who, TurnOrder::Oldest, limit).await, created[3..]);
             let mut newest = turns(f, &who, TurnOrder::Newest, limit).await;
             newest.reverse();
-            assert_eq!(newest, made[3..]);
+            assert_eq!(newest, created[3..]);
             let items = f.items(&who, "s0", limit).await;
             assert_eq!(
                 items.iter().map(|i| i.seq).collect::<Vec<_>>(),
                 (10..=24).collect::<Vec<_>>()
             );
         }
-        let (rows, items) = restored(f, &who).await.unwrap();
+        let (rows, items) = read_for_restore(f, &who).await.unwrap();
         assert_eq!(rows, [8, 7, 6, 5, 4]);
         assert_eq!(items, (10..=24).collect::<Vec<_>>());
     }
@@ -91,7 +91,7 @@ async fn turns_beyond_the_limit_are_dropped() {
         session_readings(&f).await,
         session_readings(&store.fixture()).await
     );
-    let (old, kept) = (made[2].turn_id, made[3].turn_id);
+    let (old, kept) = (created[2].turn_id, created[3].turn_id);
     for write in [
         finalize("s0", old, Some("a")),
         append("s0", old, vec![keyed("new", "x")], None),
@@ -103,7 +103,7 @@ async fn turns_beyond_the_limit_are_dropped() {
     }
     let read = async |id: TurnId| f.ledger.turn(&who, &sid("s0"), id).await;
     assert_eq!(code(read(old).await), ErrorCode::TurnExpired);
-    assert_eq!(read(kept).await.unwrap(), made[3]);
+    assert_eq!(read(kept).await.unwrap(), created[3]);
     // The key of a dropped item is free; the key of a remaining item is not.
     let keyed_start = |request: &str, key: &str| {
         start_with(&who, "s0", request, "q", None, |_, items| {
@@ -118,7 +118,7 @@ async fn turns_beyond_the_limit_are_dropped() {
     let again = f.complete_turn(&who, "s0", "r0", "a").await;
     assert_eq!(
         (again.turn_id, again.ordinal, again.replayed),
-        (made[0].turn_id, 10, false)
+        (created[0].turn_id, 10, false)
     );
 }
 
@@ -127,7 +127,7 @@ async fn turns_beyond_the_limit_are_dropped() {
 #[tokio::test]
 async fn interleaved_turns_are_trimmed() {
     let (store, who) = (Store::of_turns(2), anyone());
-    let (process, f) = store.both();
+    let (process, f) = store.process_and_fixture();
     let long = f.start(&who, "s0", "long").await;
     f.complete_turn(&who, "s0", "r1", "a").await;
     let open = f.start(&who, "s0", "open").await;
@@ -137,12 +137,12 @@ async fn interleaved_turns_are_trimmed() {
         ErrorCode::TurnExpired
     );
     let middle = f.complete_turn(&who, "s0", "r2", "b").await;
-    f.append(&who, &open, vec![keyed("late", "said late")])
+    f.append(&who, &open, vec![keyed("late", "late text")])
         .await
         .unwrap();
     f.complete_turn(&who, "s0", "r3", "c").await;
     // `open` was dropped, and its last item follows `middle`.
-    let (rows, items) = restored(&f, &who).await.unwrap();
+    let (rows, items) = read_for_restore(&f, &who).await.unwrap();
     assert_eq!(rows, [5, 4]);
     assert_eq!(items, (middle.first_seq..=9).collect::<Vec<_>>());
     let stray = f
@@ -179,7 +179,7 @@ async fn interleaved_turns_are_trimmed() {
             .items
             .iter()
             .zip(1..)
-            .all(|(one, seq)| one.item.seq == seq)
+            .all(|(entry, seq)| entry.item.seq == seq)
     );
 }
 
@@ -191,8 +191,8 @@ async fn turns_beyond_the_byte_limit_are_dropped() {
         ..HotBounds::default()
     };
     let (store, who) = (Store::new(bounds), anyone());
-    let (process, f) = store.both();
-    // A text that compression does not shorten.
+    let (process, f) = store.process_and_fixture();
+    // Random text, which cannot be compressed.
     let words = |n: u64, len: usize| {
         let mut x = n.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
         let letter = |_| {
@@ -215,10 +215,14 @@ async fn turns_beyond_the_byte_limit_are_dropped() {
             .fields;
         assert!(fields.iter().map(|f| f.value.len()).sum::<usize>() <= 20_000);
     }
-    let left = turns(&f, &who, TurnOrder::Oldest, 50).await;
-    assert_eq!(left.last().unwrap().ordinal, 40);
-    assert!(left.len() > 5 && left.len() < 15, "{}", left.len());
-    assert_eq!(process.counts().trimmed_turns, 40 - left.len() as u64);
+    let remaining = turns(&f, &who, TurnOrder::Oldest, 50).await;
+    assert_eq!(remaining.last().unwrap().ordinal, 40);
+    assert!(
+        remaining.len() > 5 && remaining.len() < 15,
+        "{}",
+        remaining.len()
+    );
+    assert_eq!(process.counts().trimmed_turns, 40 - remaining.len() as u64);
     let before = session_readings(&f).await;
     for (session, request) in [("s0", "large"), ("new", "large")] {
         let large = start_with(
@@ -261,15 +265,15 @@ async fn turns_beyond_the_byte_limit_are_dropped() {
     );
 }
 
-/// A login, a redaction or an erasure of a session at its limits costs no turn and is never refused.
+/// A login, a redaction, an event or an erasure of a session at its limits drops no turn and is never refused.
 #[tokio::test]
 async fn writes_that_add_little_are_not_limited() {
-    for fills in [1, 3] {
+    for turn_count in [1, 3] {
         for write in ["link", "redact", "event", "erase"] {
             let who = anyone();
             let words = |n: u64| "word ".repeat(100) + &n.to_string();
             // Salts are packed with the contents and can change the size by a byte, so both stores use the same salts.
-            let turns: Vec<_> = (0..fills)
+            let turns: Vec<_> = (0..turn_count)
                 .map(|n| {
                     let (request, words) = (format!("r{n}"), words(n));
                     start_with(&who, "s0", &request, "q", Some(&words), |_, _| {})
@@ -286,16 +290,16 @@ async fn writes_that_add_little_are_not_limited() {
             let bytes = loaded.fields.iter().map(|f| f.value.len() as u64).sum();
             let mut store = Store::new(HotBounds {
                 bytes,
-                turns: fills,
+                turns: turn_count,
                 ..HotBounds::default()
             });
             store.entropy = Arc::new(SameEntropy);
-            let (process, f) = store.both();
-            let mut made = Vec::new();
+            let (process, f) = store.process_and_fixture();
+            let mut created = Vec::new();
             for turn in turns {
-                made.push(f.try_start(&who, turn).await.unwrap());
+                created.push(f.try_start(&who, turn).await.unwrap());
             }
-            let last = made[made.len() - 1].turn_id;
+            let last = created[created.len() - 1].turn_id;
             match write {
                 "link" => drop(f.write(&who, link("s0", "ann")).await.unwrap()),
                 "redact" => drop(
@@ -317,17 +321,17 @@ async fn writes_that_add_little_are_not_limited() {
                     .items
                     .iter()
                     .filter(|i| i.item.body.channel == Channel::Final);
-                assert_eq!(answers.count() as u64, fills);
+                assert_eq!(answers.count() as u64, turn_count);
             }
         }
     }
 }
 
-/// The limit that DESIGN §7 specifies.
+/// DESIGN §7 specifies this limit.
 #[tokio::test]
 async fn five_hundred_turns_are_kept() {
     let (store, who) = (Store::new(HotBounds::default()), anyone());
-    let (process, f) = store.both();
+    let (process, f) = store.process_and_fixture();
     for n in 0..501 {
         f.complete_turn(&who, "s0", &format!("r{n}"), "a").await;
     }
@@ -335,6 +339,9 @@ async fn five_hundred_turns_are_kept() {
         (process.counts().trimmed_turns, process.counts().loads),
         (1, 1)
     );
-    let left = turns(&store.fixture(), &who, TurnOrder::Newest, 500).await;
-    assert_eq!((left.len(), left.last().unwrap().ordinal), (500, 2));
+    let remaining = turns(&store.fixture(), &who, TurnOrder::Newest, 500).await;
+    assert_eq!(
+        (remaining.len(), remaining.last().unwrap().ordinal),
+        (500, 2)
+    );
 }

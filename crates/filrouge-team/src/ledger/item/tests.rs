@@ -1,3 +1,5 @@
+//! Messages and tasks as items of the ledger, and back.
+
 use filrouge_types::{RawJson, TurnId};
 
 use super::*;
@@ -35,7 +37,7 @@ fn message() -> Message {
 }
 
 /// The body as an item of the ledger.
-fn kept(body: ItemBody) -> Item {
+fn stored(body: ItemBody) -> Item {
     Item {
         seq: 3,
         turn_id: Some(TurnId::from_bytes([1; 16])),
@@ -45,6 +47,7 @@ fn kept(body: ItemBody) -> Item {
     }
 }
 
+/// A message that was not read from a draft.
 fn final_message(message: Message) -> Read {
     let from_draft = false;
     Read::Message {
@@ -71,16 +74,16 @@ fn a_message_survives_the_conversion_to_an_item_and_back() {
         assert_eq!(item.item_id.as_ref().unwrap().as_str(), "msg-7");
         assert_eq!(item.agent, Some(message.speaker.name.clone()));
         assert_eq!(item.parts.as_str().contains("agent_exit"), error.is_some());
-        assert_eq!(read(&kept(item)), final_message(message));
+        assert_eq!(read(&stored(item)), final_message(message));
     }
 }
 
 #[test]
 fn a_drafts_item_is_read_as_the_same_message() {
-    let mut begun = message();
-    begun.cut = None;
-    begun.content = "as far as it was said".into();
-    let left = |about: &RawJson, text: &str| {
+    let mut started = message();
+    started.cut = None;
+    started.content = "the text so far".into();
+    let draft_item = |about: &RawJson, text: &str| {
         let text = JsonText::from_plain(text);
         let parts = format!(
             r#"[{{"type":"text","text":{}}},{}]"#,
@@ -93,15 +96,15 @@ fn a_drafts_item_is_read_as_the_same_message() {
             RawJson::from_checked(parts),
         );
         item.item_id = ItemId::new("st_0a0b0c0d00000007.0").ok();
-        kept(item)
+        stored(item)
     };
     for (is_complete, cut) in [(false, Some(Cut::Interrupted)), (true, None)] {
-        let about = about(&begun, is_complete).unwrap();
+        let about = about(&started, is_complete).unwrap();
         let expected = Message {
             cut,
-            ..begun.clone()
+            ..started.clone()
         };
-        let item = left(&about, &begun.content);
+        let item = draft_item(&about, &started.content);
         assert_eq!(
             read(&item),
             Read::Message {
@@ -109,7 +112,7 @@ fn a_drafts_item_is_read_as_the_same_message() {
                 from_draft: true
             }
         );
-        assert_eq!(read_draft(Some(&about), &begun.content), Some(expected));
+        assert_eq!(read_draft(Some(&about), &started.content), Some(expected));
         let mut redacted = Item {
             redacted: true,
             ..item
@@ -117,7 +120,11 @@ fn a_drafts_item_is_read_as_the_same_message() {
         redacted.body.parts = RawJson::from_checked("[]");
         assert_eq!(read(&redacted), Read::Redacted(RedactedId::Number(7)));
     }
-    assert_eq!(read_draft(None, "x"), None, "a provider's stream");
+    assert_eq!(
+        read_draft(None, "x"),
+        None,
+        "the draft of a provider's stream"
+    );
     let other = RawJson::from_checked(r#"{"type":"image_url","url":"u"}"#);
     assert_eq!(read_draft(Some(&other), "x"), None);
 }
@@ -125,14 +132,17 @@ fn a_drafts_item_is_read_as_the_same_message() {
 #[test]
 fn other_items_are_not_messages() {
     let item = |role, channel, parts: &str| {
-        kept(ItemBody::new(role, channel, RawJson::from_checked(parts)))
+        stored(ItemBody::new(role, channel, RawJson::from_checked(parts)))
     };
     let text = r#"[{"type":"text","text":"x"}]"#;
     let status = r#"[{"type":"turn_status","status":"interrupted"}]"#;
     for (item, expected) in [
-        (kept(task_item(Some("t\n"))), Read::Task(Some("t\n".into()))),
-        (kept(task_item(None)), Read::Task(None)),
-        (kept(note_item("state")), Read::Nothing),
+        (
+            stored(task_item(Some("t\n"))),
+            Read::Task(Some("t\n".into())),
+        ),
+        (stored(task_item(None)), Read::Task(None)),
+        (stored(note_item("state")), Read::Nothing),
         (item(Role::User, Channel::Question, text), Read::Foreign),
         (item(Role::Assistant, Channel::Final, text), Read::Foreign),
         (item(Role::Assistant, Channel::Final, "[1]"), Read::Foreign),
@@ -144,7 +154,7 @@ fn other_items_are_not_messages() {
     ] {
         assert_eq!(read(&item), expected, "{item:?}");
     }
-    let mut redacted = kept(item_of(&message(), Channel::Final, None).unwrap());
+    let mut redacted = stored(item_of(&message(), Channel::Final, None).unwrap());
     redacted.redacted = true;
     redacted.body.parts = RawJson::from_checked("[]");
     assert_eq!(

@@ -1,3 +1,5 @@
+//! Snapshots in JSON: both forms of speakers, later versions, damaged files.
+
 use serde_json::{Value, json};
 
 use super::*;
@@ -21,13 +23,13 @@ fn read_json(json: &Value) -> Result<SessionSnapshot, Problem> {
     read(json.to_string().as_bytes())
 }
 
-fn only(json: &Value) -> Message {
+fn only_message(json: &Value) -> Message {
     let snapshot = read_json(json).unwrap();
     snapshot.messages[0].clone()
 }
 
 #[test]
-fn both_forms_of_speakers_are_read_and_one_is_written() {
+fn both_forms_of_speakers_are_read_and_the_newer_one_is_written() {
     let new = json!({"id": "max", "name": "max", "displayName": "Max", "type": "ai"});
     let routing = json!({
         "rawNextMarkers": ["NEXT: ann"],
@@ -38,12 +40,12 @@ fn both_forms_of_speakers_are_read_and_one_is_written() {
         "rawNextMarkers": ["NEXT: ann"],
         "resolvedAddressees": [{"identifier": "ann", "roleId": "ann", "roleName": "Ann"}, {"identifier": "nobody"}]
     });
-    let read = only(&snapshot(one_message(new, routing)));
+    let read = only_message(&snapshot(one_message(new, routing)));
     for older in [
         json!({"roleId": "max", "roleName": "max", "roleTitle": "Max", "type": "ai"}),
         json!({"roleId": "max", "roleName": "Max", "type": "ai"}),
     ] {
-        let older = only(&snapshot(one_message(older, older_routing.clone())));
+        let older = only_message(&snapshot(one_message(older, older_routing.clone())));
         assert_eq!(older, read);
     }
     assert_eq!((&*read.speaker.id, &*read.speaker.name), ("max", "Max"));
@@ -70,20 +72,20 @@ fn both_forms_of_speakers_are_read_and_one_is_written() {
 }
 
 #[test]
-fn unknown_members_of_version_1_are_ignored() {
+fn unknown_fields_of_version_1_are_ignored() {
     let speaker = json!({"id": "a", "name": "a", "displayName": "A", "type": "human", "mood": [1]});
     let mut json = snapshot(one_message(
         speaker,
         json!({"rawNextMarkers": [], "resolvedAddressees": [], "x": 1}),
     ));
     json["schemaVersion"] = "1.7".into();
-    json["context"]["todos"] = json!([{"text": "never kept"}]);
+    json["context"]["todos"] = json!([{"text": "never stored"}]);
     json["later"] = json!({});
     let read = read_json(&json).unwrap();
     assert_eq!(read.messages.len(), 1);
     let mut out = Vec::new();
     write(&read, &mut out).unwrap();
-    assert!(!String::from_utf8(out).unwrap().contains("never kept"));
+    assert!(!String::from_utf8(out).unwrap().contains("never stored"));
 }
 
 #[test]

@@ -1,4 +1,4 @@
-//! Anthropic's Messages.
+//! Answers of Anthropic's Messages.
 
 use filrouge_provider_rules::Provider;
 use serde_json::{Value, json};
@@ -28,9 +28,10 @@ fn end(reason: &str) -> Vec<Value> {
 }
 
 /// A block: its start event and its deltas.
-fn block(index: u64, begins: Value, deltas: &[Value]) -> Vec<Value> {
-    let mut events =
-        vec![json!({"type": "content_block_start", "index": index, "content_block": begins})];
+fn block(index: u64, content_block: Value, deltas: &[Value]) -> Vec<Value> {
+    let mut events = vec![
+        json!({"type": "content_block_start", "index": index, "content_block": content_block}),
+    ];
     let delta =
         |delta: &Value| json!({"type": "content_block_delta", "index": index, "delta": delta});
     events.extend(deltas.iter().map(delta));
@@ -60,8 +61,12 @@ fn thinking(index: u64, texts: &[&str], signature: &str) -> Vec<Value> {
 
 fn tool(index: u64, id: &str, name: &str, input: &[&str]) -> Vec<Value> {
     let delta = |json: &&str| json!({"type": "input_json_delta", "partial_json": json});
-    let begins = json!({"type": "tool_use", "id": id, "name": name, "input": {}});
-    block(index, begins, &input.iter().map(delta).collect::<Vec<_>>())
+    let content_block = json!({"type": "tool_use", "id": id, "name": name, "input": {}});
+    block(
+        index,
+        content_block,
+        &input.iter().map(delta).collect::<Vec<_>>(),
+    )
 }
 
 fn body(blocks: &[Vec<Value>], reason: &str) -> String {
@@ -130,7 +135,7 @@ fn texts() -> Vec<Scenario> {
             "stop_sequence",
         ),
         streamed("refusal", &[text(0, &["I"])], "refusal"),
-        streamed("a pause", &[text(0, &["I go on"])], "pause_turn"),
+        streamed("a pause", &[text(0, &["Working"])], "pause_turn"),
     ]
 }
 
@@ -145,7 +150,7 @@ fn steps() -> Vec<Scenario> {
         streamed("two calls", &[weather(0), time(1)], "tool_use"),
         streamed(
             "text and calls",
-            &[text(0, &["I look ", "that up."]), weather(1), time(2)],
+            &[text(0, &["Let me ", "see now."]), weather(1), time(2)],
             "tool_use",
         ),
         streamed(
@@ -157,7 +162,7 @@ fn steps() -> Vec<Scenario> {
             "thinking, text and calls",
             &[
                 thinking(0, &["Let me ", "see: 𝛑…"], "EqQBCgIYAhIM1gbcDa9GJwZA2b3h"),
-                text(1, &["I look."]),
+                text(1, &["Got it."]),
                 weather(2),
                 time(3),
             ],
@@ -212,17 +217,17 @@ fn oddities() -> Vec<Scenario> {
     let hello = text(0, &["Hello", " there"]);
     let error = |kind: &str, message: &str| json!({"type": "error", "error": {"type": kind, "message": message}});
     let broken = |error: Value| named(&[vec![begin()], hello[..2].to_vec(), vec![error]].concat());
-    let mut strange = hello.clone();
-    strange.insert(
+    let mut with_unknown_events = hello.clone();
+    with_unknown_events.insert(
         2,
         json!({"type": "content_block_note", "index": 0, "note": {"a": [1]}}),
     );
-    strange.insert(1, json!({"type": "ping"}));
+    with_unknown_events.insert(1, json!({"type": "ping"}));
     let three = body(std::slice::from_ref(&hello), "end_turn");
     let overloaded = error("overloaded_error", "Overloaded");
     vec![
         interleaved(),
-        streamed("unknown events", &[strange], "end_turn"),
+        streamed("unknown events", &[with_unknown_events], "end_turn"),
         Scenario::streamed(
             PROVIDER,
             "line ends of three kinds",
@@ -282,37 +287,48 @@ fn refused() -> Vec<Scenario> {
     ]
 }
 
-fn whole() -> Vec<Scenario> {
+fn complete_responses() -> Vec<Scenario> {
     let text = json!([{"type": "text", "text": "Hello 🌍"}]);
     let steps = json!([
         {"type": "thinking", "thinking": "Let me see.", "signature": "EqQBCgIYAhIM1gbcDa9GJwZA2b3h"},
         {"type": "redacted_thinking", "data": "EmwKAhgB"},
-        {"type": "text", "text": "I look."},
+        {"type": "text", "text": "Got it."},
         {"type": "tool_use", "id": "toolu_01W", "name": "get_weather", "input": {"city": "Rome"}},
         {"type": "tool_use", "id": "toolu_02T", "name": "get_time", "input": {}},
     ]);
     let error =
         json!({"type": "error", "error": {"type": "overloaded_error", "message": "Overloaded"}});
     vec![
-        Scenario::whole(PROVIDER, "whole text", &message(text, Some("end_turn"), 89)),
-        Scenario::whole(
+        Scenario::complete(
             PROVIDER,
-            "whole steps",
+            "complete text",
+            &message(text, Some("end_turn"), 89),
+        ),
+        Scenario::complete(
+            PROVIDER,
+            "complete steps",
             &message(steps, Some("tool_use"), 89),
         ),
-        Scenario::whole(
+        Scenario::complete(
             PROVIDER,
-            "whole and empty",
+            "complete and empty",
             &message(json!([]), Some("end_turn"), 2),
         ),
         Scenario {
             status: 529,
-            ..Scenario::whole(PROVIDER, "overloaded, no stream", &error)
+            ..Scenario::complete(PROVIDER, "overloaded, no stream", &error)
         }
         .failing(retryable("overloaded_error")),
     ]
 }
 
 pub(crate) fn scenarios() -> Vec<Scenario> {
-    [texts(), steps(), oddities(), refused(), whole()].concat()
+    [
+        texts(),
+        steps(),
+        oddities(),
+        refused(),
+        complete_responses(),
+    ]
+    .concat()
 }

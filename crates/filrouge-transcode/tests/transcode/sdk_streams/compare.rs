@@ -7,11 +7,11 @@ use filrouge_types::TurnStatus;
 use serde_json::{Value, json};
 
 use super::recorded::{Call, Failed, Recorded, Thought};
-use super::scenario::{Ending, Play, Scenario};
+use super::scenario::{Delivery, Ending, Scenario};
 
-/// The first difference, if there is one.
+/// Returns the first difference as an error. `way` is how the SDK read the answer.
 pub(crate) fn compare(
-    play: &Play<'_>,
+    delivery: &Delivery<'_>,
     way: &str,
     sdk: &Value,
     ours: &Recorded,
@@ -20,16 +20,17 @@ pub(crate) fn compare(
     same("refusal", sdk["refusal"].as_str(), Some(&*ours.refusal))?;
     let others: BTreeMap<String, String> = serde_json::from_value(sdk["others"].clone()).unwrap();
     same("others", &others, &ours.others)?;
-    thoughts(play, sdk, ours)?;
+    thoughts(delivery, sdk, ours)?;
     calls(sdk, ours)?;
     if let Some(model) = sdk["model"].as_str() {
-        let strange = ours.models.iter().find(|known| *known != model);
-        same("model", strange.map(String::as_str), None)?;
+        let other = ours.models.iter().find(|known| *known != model);
+        same("model", other.map(String::as_str), None)?;
     }
-    usage(play.scenario.provider, sdk, ours)?;
-    end(play, way, sdk, ours)
+    usage(delivery.scenario.provider, sdk, ours)?;
+    end(delivery, way, sdk, ours)
 }
 
+/// Returns a difference as an error.
 fn same<T: PartialEq + std::fmt::Debug>(what: &str, sdk: T, ours: T) -> Result<(), String> {
     if sdk == ours {
         return Ok(());
@@ -37,7 +38,7 @@ fn same<T: PartialEq + std::fmt::Debug>(what: &str, sdk: T, ours: T) -> Result<(
     Err(format!("{what}: the SDK has {sdk:?}, recorded is {ours:?}"))
 }
 
-fn thoughts(play: &Play<'_>, sdk: &Value, ours: &Recorded) -> Result<(), String> {
+fn thoughts(delivery: &Delivery<'_>, sdk: &Value, ours: &Recorded) -> Result<(), String> {
     let word = |value: &Value| value.as_str().map(str::to_owned);
     let is_something = |thought: &Thought| {
         !thought.text.is_empty() || thought.signature.is_some() || thought.sealed.is_some()
@@ -55,9 +56,9 @@ fn thoughts(play: &Play<'_>, sdk: &Value, ours: &Recorded) -> Result<(), String>
         .filter(|t| is_something(t))
         .cloned()
         .collect();
-    // Of an incomplete thought only the text, which people may have seen, is recorded. Its sealed data is not: it is never sent
-    // back.
-    if play.ending != Ending::Whole
+    // Of an incomplete thought, only the text is recorded, because people may have seen it. Its sealed data is not,
+    // because it is never sent back.
+    if delivery.ending != Ending::Complete
         && reported != ours
         && let Some(last) = reported.pop()
     {
@@ -82,7 +83,7 @@ fn calls(sdk: &Value, ours: &Recorded) -> Result<(), String> {
         )?;
         match reported["id"].as_str() {
             Some(id) => same("id of a call", id, &call.id)?,
-            // Gemini's calls have no ids: each gets one from the decoder.
+            // Gemini's calls have no ids. Each gets one from the decoder.
             None => {
                 let same_id = ours.calls.iter().filter(|other| other.id == call.id);
                 same("calls of one id", 1, same_id.count())?;
@@ -129,7 +130,7 @@ fn usage(provider: Provider, sdk: &Value, ours: &Recorded) -> Result<(), String>
         same(name, Some(value), recorded.get(name))?;
     }
     if provider != Provider::Anthropic {
-        // The counts of Messages arrive in two events; the SDK's accumulation has some members of the second only.
+        // The counts of Messages arrive in two events. The SDK's accumulation has some members of the second one only.
         same(
             "members of usage",
             reported.map_or(0, |u| u.len()),
@@ -161,11 +162,11 @@ fn standard(provider: Provider, word: &str, has_calls: bool) -> &'static str {
     }
 }
 
-fn end(play: &Play<'_>, way: &str, sdk: &Value, ours: &Recorded) -> Result<(), String> {
+fn end(delivery: &Delivery<'_>, way: &str, sdk: &Value, ours: &Recorded) -> Result<(), String> {
     let error = &sdk["error"];
     let finish = sdk["finish"].as_str().filter(|_| error["kind"] != "told");
     if let Some(word) = finish {
-        return finished(play.scenario.provider, word, ours);
+        return finished(delivery.scenario.provider, word, ours);
     }
     let Some(failed) = &ours.error else {
         return Err(format!(
@@ -175,13 +176,13 @@ fn end(play: &Play<'_>, way: &str, sdk: &Value, ours: &Recorded) -> Result<(), S
     };
     same("status", Some(TurnStatus::Failed), ours.status)?;
     let (code, source) = (&*failed.code, &*failed.source);
-    match (error["kind"].as_str(), play.ending) {
-        (Some("told"), _) => reported(play.scenario, error, failed),
+    match (error["kind"].as_str(), delivery.ending) {
+        (Some("told"), _) => reported(delivery.scenario, error, failed),
         (Some("broken"), Ending::Lost(_)) => {
             same("error", ("client_gone", "client"), (code, source))
         }
-        // Most SDKs do not report a body that just ends as an error; the end of the answer is still missing.
-        (None | Some("unreadable"), Ending::Short(_)) => {
+        // Most SDKs do not report a truncated body as an error, although the end of the answer is missing.
+        (None | Some("unreadable"), Ending::Truncated(_)) => {
             let codes = ["stream_truncated", "stream_empty", "stream_malformed"];
             same(
                 "error of the stream",
@@ -227,8 +228,8 @@ fn reported(scenario: &Scenario, error: &Value, failed: &Failed) -> Result<(), S
     let Some(expected) = scenario.error else {
         return Err(format!("the SDK raised {error}"));
     };
-    let got = (failed.code.as_str(), failed.retryable);
-    same("error", (expected.code, expected.retryable), got)?;
+    let actual = (failed.code.as_str(), failed.retryable);
+    same("error", (expected.code, expected.retryable), actual)?;
     if scenario.content_type == "text/html" {
         return same("source", "stream", &failed.source);
     }

@@ -1,4 +1,4 @@
-//! Gemini's streamGenerateContent and generateContent.
+//! Answers of Gemini's streamGenerateContent and generateContent.
 
 use filrouge_provider_rules::Provider;
 use serde_json::{Value, json};
@@ -72,7 +72,7 @@ fn answers() -> Vec<Scenario> {
         streamed("two calls", &[weather(Some("c2lnMQ==")), time()], "STOP"),
         streamed(
             "text and calls",
-            &[text("I look "), text("that up."), weather(None), time()],
+            &[text("Let me "), text("see now."), weather(None), time()],
             "STOP",
         ),
         streamed(
@@ -134,24 +134,24 @@ fn failures() -> Vec<Scenario> {
     ]
 }
 
-fn whole() -> Vec<Scenario> {
-    let parts = json!([thought("First."), {"text": "I look."}, weather(Some("c2lnMQ==")), time()]);
+fn complete_responses() -> Vec<Scenario> {
+    let parts = json!([thought("First."), {"text": "Got it."}, weather(Some("c2lnMQ==")), time()]);
     let error = json!({"error": {"code": 503, "message": "Overloaded.", "status": "UNAVAILABLE"}});
     vec![
-        Scenario::whole(
+        Scenario::complete(
             PROVIDER,
-            "whole text",
+            "complete text",
             &event(json!([text("Hello 🌍")]), Some("STOP")),
         ),
-        Scenario::whole(PROVIDER, "whole steps", &event(parts, Some("STOP"))),
+        Scenario::complete(PROVIDER, "complete steps", &event(parts, Some("STOP"))),
         Scenario {
             status: 503,
-            ..Scenario::whole(PROVIDER, "overloaded, no stream", &error)
+            ..Scenario::complete(PROVIDER, "overloaded, no stream", &error)
         }
         .failing(retryable("UNAVAILABLE")),
     ]
 }
 
 pub(crate) fn scenarios() -> Vec<Scenario> {
-    [answers(), failures(), whole()].concat()
+    [answers(), failures(), complete_responses()].concat()
 }

@@ -1,5 +1,5 @@
-//! The providers' official SDKs read scripted answers from a loopback server. What they parse must equal what is recorded of the
-//! same bytes: complete, and cut off anywhere.
+//! The providers' official SDKs read scripted answers from a loopback server. What they parse must equal what is
+//! recorded of the same bytes, both complete and cut off anywhere.
 
 use std::path::Path;
 
@@ -10,7 +10,7 @@ use serde_json::json;
 
 use compare::compare;
 use recorded::record;
-use scenario::{Ending, Play, Scenario};
+use scenario::{Delivery, Ending, Scenario};
 
 mod anthropic;
 mod compare;
@@ -24,8 +24,8 @@ mod scenario;
 /// Chunk sizes, used in turn.
 const SIZES: [usize; 5] = [7, 1 << 20, 1, 64, 333];
 
-/// The largest answer that is sent byte by byte.
-const SMALL: usize = 1_000;
+/// The size of the largest answer that is sent byte by byte.
+const BYTE_BY_BYTE_MAX: usize = 1_000;
 
 /// The ends of a stream's events.
 fn boundaries(body: &[u8]) -> Vec<usize> {
@@ -38,8 +38,8 @@ fn boundaries(body: &[u8]) -> Vec<usize> {
     (1..body.len()).filter(ends).collect()
 }
 
-/// Positions at which answers are cut off: after some events, within some, and where only the end of an event is missing. Each
-/// answer is cut at half of these positions, its neighbor at the others.
+/// Positions at which answers are cut off: after some events, within some, and where only the end of an event is
+/// missing. Each answer is cut at half of these positions, its neighbor at the others.
 fn breaks(body: &[u8]) -> Vec<Ending> {
     let boundaries = boundaries(body);
     let some = |count: usize| {
@@ -51,38 +51,40 @@ fn breaks(body: &[u8]) -> Vec<Ending> {
     let mut breaks: Vec<Ending> = some(4).map(Ending::Lost).collect();
     breaks.extend(some(2).map(|at| Ending::Lost(at - 1)));
     breaks.extend((1..6).map(|part| Ending::Lost(body.len() * part / 6)));
-    breaks.extend(some(2).map(Ending::Short));
-    breaks.extend([3, 5].map(|part| Ending::Short(body.len() * part / 8)));
+    breaks.extend(some(2).map(Ending::Truncated));
+    breaks.extend([3, 5].map(|part| Ending::Truncated(body.len() * part / 8)));
     breaks
         .into_iter()
-        .map(|ending| between(ending, body))
+        .map(|ending| avoid_line_ends(ending, body))
         .collect()
 }
 
-/// Avoids cuts within the end of an event. By the standard of server-sent events a line ends after CR, but the SDKs wait for LF.
-/// If a body ends right after an event's data, filrouge and Gemini's SDK emit the event, but the other SDKs do not.
-fn between(ending: Ending, body: &[u8]) -> Ending {
+/// Avoids cuts within the end of an event. By the standard of server-sent events a line ends after CR, but the SDKs
+/// wait for LF. If a body ends right after an event's data, filrouge and Gemini's SDK emit the event, but the other
+/// SDKs do not.
+fn avoid_line_ends(ending: Ending, body: &[u8]) -> Ending {
     let is_end = |byte: &u8| matches!(byte, b'\r' | b'\n');
-    let behind = |at: usize| at + body[at..].iter().take_while(|byte| is_end(byte)).count();
+    let after_line_end = |at: usize| at + body[at..].iter().take_while(|byte| is_end(byte)).count();
     match ending {
-        Ending::Whole => Ending::Whole,
-        Ending::Lost(at) if body[..at].ends_with(b"\r") => Ending::Lost(behind(at)),
+        Ending::Complete => Ending::Complete,
+        Ending::Lost(at) if body[..at].ends_with(b"\r") => Ending::Lost(after_line_end(at)),
         Ending::Lost(at) => Ending::Lost(at),
-        Ending::Short(at) => Ending::Short(behind(at)),
+        Ending::Truncated(at) => Ending::Truncated(after_line_end(at)),
     }
 }
 
-fn plays(scenarios: &[Scenario]) -> Vec<Play<'_>> {
-    let mut plays = Vec::new();
+/// All deliveries of the scenarios: each complete, and cut off at several positions.
+fn deliveries(scenarios: &[Scenario]) -> Vec<Delivery<'_>> {
+    let mut deliveries = Vec::new();
     for (number, scenario) in scenarios.iter().enumerate() {
         let mut add = |ending| {
-            let size = match SIZES[plays.len() % SIZES.len()] {
-                1 if scenario.body.len() > SMALL => 9,
+            let size = match SIZES[deliveries.len() % SIZES.len()] {
+                1 if scenario.body.len() > BYTE_BY_BYTE_MAX => 9,
                 size => size,
             };
-            plays.push(Play::new(scenario, size, ending));
+            deliveries.push(Delivery::new(scenario, size, ending));
         };
-        add(Ending::Whole);
+        add(Ending::Complete);
         match (scenario.stream, scenario.status) {
             (true, 200) => {
                 let breaks = breaks(&scenario.body).into_iter();
@@ -92,33 +94,38 @@ fn plays(scenarios: &[Scenario]) -> Vec<Play<'_>> {
             _ => {}
         }
     }
-    plays
+    deliveries
 }
 
+/// Lets the SDK read all deliveries, and compares its readings with the records.
 fn check(provider: Provider, scenarios: &[Scenario]) {
     assert!(scenarios.len() >= 12, "{provider}: {}", scenarios.len());
-    let plays = plays(scenarios);
-    let answers: Vec<Answer> = plays.iter().map(Play::answer).collect();
+    let deliveries = deliveries(scenarios);
+    let answers: Vec<Answer> = deliveries.iter().map(Delivery::answer).collect();
     let directory = Path::new(env!("CARGO_TARGET_TMPDIR")).join("provider-sdks");
     let readings = read(&directory, &answers).unwrap();
     let mut wrong = Vec::new();
-    let mut recorded = plays.iter().map(record).enumerate();
-    let mut now = recorded.next();
+    let mut recorded = deliveries.iter().map(record).enumerate();
+    let mut current = recorded.next();
     for reading in &readings {
-        while now.as_ref().is_some_and(|(at, _)| *at < reading.answer) {
-            now = recorded.next();
+        while current.as_ref().is_some_and(|(at, _)| *at < reading.answer) {
+            current = recorded.next();
         }
-        let (at, ours) = now.as_ref().unwrap();
+        let (at, ours) = current.as_ref().unwrap();
         assert_eq!(*at, reading.answer);
-        let play = &plays[*at];
-        if let Err(difference) = compare(play, &reading.way, &reading.reported, ours) {
-            let (name, ending, way) = (play.scenario.name, play.ending, &reading.way);
+        let delivery = &deliveries[*at];
+        if let Err(difference) = compare(delivery, &reading.way, &reading.reported, ours) {
+            let (name, ending, way) = (delivery.scenario.name, delivery.ending, &reading.way);
             wrong.push(format!("{name}, {ending:?}, {way}: {difference}"));
         }
     }
     let (count, all) = (wrong.len(), readings.len());
     wrong.truncate(40);
-    assert!(wrong.is_empty(), "{count} of {all}:\n{}", wrong.join("\n"));
+    assert!(
+        wrong.is_empty(),
+        "{count} of {all} readings differ:\n{}",
+        wrong.join("\n")
+    );
 }
 
 #[test]
@@ -148,10 +155,10 @@ fn the_comparison_finds_every_difference() {
     let scenario = scenarios
         .iter()
         .find(|s| s.name == "thinking, text and calls");
-    let play = Play::new(scenario.unwrap(), 50, Ending::Whole);
-    let ours = record(&play);
+    let delivery = Delivery::new(scenario.unwrap(), 50, Ending::Complete);
+    let ours = record(&delivery);
     let sdk = json!({
-        "text": "I look.", "refusal": "", "others": {}, "finish": "tool_use", "model": "claude-opus-4-5-20251101",
+        "text": "Got it.", "refusal": "", "others": {}, "finish": "tool_use", "model": "claude-opus-4-5-20251101",
         "thoughts": [{"text": "Let me see: 𝛑…", "signature": "EqQBCgIYAhIM1gbcDa9GJwZA2b3h", "sealed": null}],
         "calls": [
             {"id": "toolu_01W", "name": "get_weather", "arguments": "{\"unit\":\"c\",\"city\":\"München\"}", "signature": null},
@@ -159,9 +166,9 @@ fn the_comparison_finds_every_difference() {
         ],
         "usage": {"input_tokens": 25, "output_tokens": 89}, "counts": [25, 58, 31, 1200, 300], "error": null,
     });
-    assert_eq!(compare(&play, "events", &sdk, &ours), Ok(()));
+    assert_eq!(compare(&delivery, "events", &sdk, &ours), Ok(()));
     for (place, value) in [
-        ("/text", json!("I look")),
+        ("/text", json!("Got it")),
         ("/refusal", json!("no")),
         ("/others", json!({"1": "a"})),
         ("/finish", json!("end_turn")),
@@ -188,9 +195,12 @@ fn the_comparison_finds_every_difference() {
     ] {
         let mut other = sdk.clone();
         *other.pointer_mut(place).unwrap() = value;
-        assert!(compare(&play, "events", &other, &ours).is_err(), "{place}");
+        assert!(
+            compare(&delivery, "events", &other, &ours).is_err(),
+            "{place}"
+        );
     }
-    let lost = Play::new(scenario.unwrap(), 50, Ending::Lost(900));
-    let broken = record(&lost);
-    assert!(compare(&lost, "events", &sdk, &broken).is_err());
+    let cut_off = Delivery::new(scenario.unwrap(), 50, Ending::Lost(900));
+    let broken = record(&cut_off);
+    assert!(compare(&cut_off, "events", &sdk, &broken).is_err());
 }

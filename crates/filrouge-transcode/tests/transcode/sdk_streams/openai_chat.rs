@@ -1,4 +1,4 @@
-//! Chat Completions.
+//! Answers of Chat Completions.
 
 use filrouge_provider_rules::Provider;
 use serde_json::{Value, json};
@@ -165,13 +165,13 @@ fn calls() -> Vec<Scenario> {
     let custom = json!({"tool_calls": [{"index": 0, "id": "call_c3", "type": "custom",
         "custom": {"name": "run_sql", "input": "SELECT "}}]});
     let more = json!({"tool_calls": [{"index": 0, "custom": {"input": "1; -- é"}}]});
-    let mut reported = vec![text("I look "), text("that up.")];
-    reported.extend(parallel());
+    let mut text_and_calls = vec![text("Let me "), text("see now.")];
+    text_and_calls.extend(parallel());
     vec![
         streamed("a call", parallel()[..4].to_vec(), "tool_calls"),
         streamed("two calls", parallel(), "tool_calls"),
         streamed("two calls that grow at once", interleaved(), "tool_calls"),
-        streamed("text and calls", reported, "tool_calls"),
+        streamed("text and calls", text_and_calls, "tool_calls"),
         streamed(
             "a call without arguments",
             vec![call(0, "call_n", "now"), arguments(0, "{}")],
@@ -205,7 +205,7 @@ fn calls() -> Vec<Scenario> {
 fn oddities() -> Vec<Scenario> {
     let error = json!({"error": {"message": "The server had an error processing your request.",
         "type": "server_error", "param": null, "code": null}});
-    let moderated = body(vec![text("Hi")], "stop");
+    let greeting = body(vec![text("Hi")], "stop");
     let unknown = event(json!([])).as_object().cloned().map(|mut chunk| {
         chunk.insert("object".to_owned(), json!("chat.completion.heartbeat"));
         Value::Object(chunk)
@@ -216,7 +216,7 @@ fn oddities() -> Vec<Scenario> {
             "comments, names and unknown events",
             format!(
                 ": keep-alive\n\n{}",
-                moderated.replacen(
+                greeting.replacen(
                     "data: {",
                     &format!(
                         "event: chunk\nretry: 10\ndata: {}\n\n: hm\n\ndata: {{",
@@ -229,7 +229,7 @@ fn oddities() -> Vec<Scenario> {
         Scenario::streamed(
             PROVIDER,
             "line ends of three kinds",
-            moderated
+            greeting
                 .replacen("\n\n", "\r\n\r\n", 3)
                 .replacen("}\n\n", "}\r\r", 1),
         ),
@@ -282,7 +282,7 @@ fn refused() -> Vec<Scenario> {
     ]
 }
 
-fn whole() -> Vec<Scenario> {
+fn complete_responses() -> Vec<Scenario> {
     let answer = |message: Value, reason: &str| {
         json!({"id": "chatcmpl-CQx2", "object": "chat.completion", "created": 1_762_000_000,
             "model": "gpt-5.1-2025-11-13", "system_fingerprint": null, "service_tier": "default",
@@ -290,25 +290,32 @@ fn whole() -> Vec<Scenario> {
             "usage": counted(1024, 64)})
     };
     let call = |id: &str, arguments: &str| json!({"id": id, "type": "function", "function": {"name": "get_weather", "arguments": arguments}});
-    let calls = json!({"role": "assistant", "content": "I look.", "refusal": null,
+    let calls = json!({"role": "assistant", "content": "Got it.", "refusal": null,
         "tool_calls": [call("call_a1", "{\"city\": \"Rome\"}"), call("call_b2", "{\"city\": \"Kyōto\"}")]});
-    let said =
+    let text =
         json!({"role": "assistant", "content": "Hello 🌍", "refusal": null, "annotations": []});
     let refusal =
         json!({"role": "assistant", "content": null, "refusal": "I can't help with that."});
     let error = json!({"error": {"message": "Slow down", "type": "requests", "param": null, "code": "rate_limit_exceeded"}});
     vec![
-        Scenario::whole(PROVIDER, "whole text", &answer(said, "stop")),
-        Scenario::whole(PROVIDER, "whole calls", &answer(calls, "tool_calls")),
-        Scenario::whole(PROVIDER, "whole refusal", &answer(refusal, "stop")),
+        Scenario::complete(PROVIDER, "complete text", &answer(text, "stop")),
+        Scenario::complete(PROVIDER, "complete calls", &answer(calls, "tool_calls")),
+        Scenario::complete(PROVIDER, "complete refusal", &answer(refusal, "stop")),
         Scenario {
             status: 429,
-            ..Scenario::whole(PROVIDER, "a rate limit, no stream", &error)
+            ..Scenario::complete(PROVIDER, "a rate limit, no stream", &error)
         }
         .failing(retryable("rate_limit_exceeded")),
     ]
 }
 
 pub(crate) fn scenarios() -> Vec<Scenario> {
-    [texts(), calls(), oddities(), refused(), whole()].concat()
+    [
+        texts(),
+        calls(),
+        oddities(),
+        refused(),
+        complete_responses(),
+    ]
+    .concat()
 }

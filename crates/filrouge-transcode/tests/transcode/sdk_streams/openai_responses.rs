@@ -1,4 +1,4 @@
-//! OpenAI's Responses.
+//! Answers of OpenAI's Responses.
 
 use filrouge_provider_rules::Provider;
 use serde_json::{Value, json};
@@ -28,8 +28,8 @@ fn numbered(mut events: Vec<Value>) -> String {
 }
 
 fn begin() -> Vec<Value> {
-    let reported = |kind: &str| json!({"type": format!("response.{kind}"), "response": response("in_progress", &[])});
-    vec![reported("created"), reported("in_progress")]
+    let event = |kind: &str| json!({"type": format!("response.{kind}"), "response": response("in_progress", &[])});
+    vec![event("created"), event("in_progress")]
 }
 
 fn events(items: &[Item]) -> Vec<Value> {
@@ -164,7 +164,7 @@ fn steps() -> Vec<Scenario> {
         interleaved(),
         streamed(
             "text and calls",
-            &[text_message(&["I look ", "that up."]), weather(1), time(2)],
+            &[text_message(&["Let me ", "see now."]), weather(1), time(2)],
         ),
         streamed(
             "a call without arguments",
@@ -229,12 +229,14 @@ fn oddities() -> Vec<Scenario> {
         "message": "Your input exceeds the context window of this model.", "param": "input"}});
     let in_the_middle =
         |error: Value| numbered([begin(), hello.events[..4].to_vec(), vec![error]].concat());
-    let mut strange = text_message(&["Hello", " there"]);
-    strange.events.insert(3, json!({"type": "response.output_text.sparkle", "output_index": 0, "item_id": "msg_0", "glitter": 1}));
-    strange.events.insert(1, json!({"type": "keepalive"}));
+    let mut with_unknown_events = text_message(&["Hello", " there"]);
+    with_unknown_events.events.insert(3, json!({"type": "response.output_text.sparkle", "output_index": 0, "item_id": "msg_0", "glitter": 1}));
+    with_unknown_events
+        .events
+        .insert(1, json!({"type": "keepalive"}));
     let streamed_error = |name, body| Scenario::streamed(PROVIDER, name, body);
     vec![
-        streamed("unknown events", &[strange]),
+        streamed("unknown events", &[with_unknown_events]),
         streamed_error(
             "a fault at the end",
             failed("server_error", "The model failed to generate a response."),
@@ -289,35 +291,43 @@ fn refused() -> Vec<Scenario> {
     ]
 }
 
-fn whole() -> Vec<Scenario> {
-    let whole = |name, items: &[Item]| {
+fn complete_responses() -> Vec<Scenario> {
+    let complete = |name, items: &[Item]| {
         let output: Vec<Value> = items.iter().map(|item| item.done.clone()).collect();
-        Scenario::whole(PROVIDER, name, &response("completed", &output))
+        Scenario::complete(PROVIDER, name, &response("completed", &output))
     };
     let mut failed = response("failed", &[]);
     failed["error"] = json!({"code": "server_error", "message": "The model failed."});
     let error = json!({"error": {"message": "Slow down", "type": "requests", "param": null, "code": "rate_limit_exceeded"}});
     vec![
-        whole("whole text", &[text_message(&["Hello 🌍"])]),
-        whole("whole refusal", &[message(0, "refusal", &["No."])]),
-        whole(
-            "whole steps",
+        complete("complete text", &[text_message(&["Hello 🌍"])]),
+        complete("complete refusal", &[message(0, "refusal", &["No."])]),
+        complete(
+            "complete steps",
             &[
                 reasoning(0, &[&["So"], &["then"]], "gAAAAABo1x9="),
-                message(1, "output_text", &["I look."]),
+                message(1, "output_text", &["Got it."]),
                 weather(2),
                 time(3),
             ],
         ),
-        Scenario::whole(PROVIDER, "a fault, no stream", &failed).failing(retryable("server_error")),
+        Scenario::complete(PROVIDER, "a fault, no stream", &failed)
+            .failing(retryable("server_error")),
         Scenario {
             status: 429,
-            ..Scenario::whole(PROVIDER, "a rate limit, no stream", &error)
+            ..Scenario::complete(PROVIDER, "a rate limit, no stream", &error)
         }
         .failing(retryable("rate_limit_exceeded")),
     ]
 }
 
 pub(crate) fn scenarios() -> Vec<Scenario> {
-    [texts(), steps(), oddities(), refused(), whole()].concat()
+    [
+        texts(),
+        steps(),
+        oddities(),
+        refused(),
+        complete_responses(),
+    ]
+    .concat()
 }

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-/// An output item: its events, and its final form.
+/// An output item: its events and its final form.
 pub(crate) struct Item {
     pub(crate) events: Vec<Value>,
     pub(crate) done: Value,
@@ -18,7 +18,7 @@ fn done(at: usize, item: &Value) -> Value {
 
 /// A message of one part; `kind` is `output_text` or `refusal`.
 pub(crate) fn message(at: usize, kind: &str, deltas: &[&str]) -> Item {
-    let whole = deltas.concat();
+    let complete = deltas.concat();
     let id = format!("msg_{at}");
     let part = |text: &str| match kind {
         "refusal" => json!({"type": "refusal", "refusal": text}),
@@ -43,13 +43,13 @@ pub(crate) fn message(at: usize, kind: &str, deltas: &[&str]) -> Item {
             .map(|d| event(&format!("{kind}.delta"), "delta", json!(d))),
     );
     let member = if kind == "refusal" { "refusal" } else { "text" };
-    events.push(event(&format!("{kind}.done"), member, json!(whole)));
-    events.push(event("content_part.done", "part", part(&whole)));
-    let whole = item("completed", vec![part(&whole)]);
-    events.push(done(at, &whole));
+    events.push(event(&format!("{kind}.done"), member, json!(complete)));
+    events.push(event("content_part.done", "part", part(&complete)));
+    let complete = item("completed", vec![part(&complete)]);
+    events.push(done(at, &complete));
     Item {
         events,
-        done: whole,
+        done: complete,
     }
 }
 
@@ -72,14 +72,14 @@ pub(crate) fn call(at: usize, kind: &str, call_id: &str, name: &str, deltas: &[&
         event[member] = json!(text);
         event
     };
-    let whole = item("completed", &deltas.concat());
+    let complete = item("completed", &deltas.concat());
     let mut events = vec![added(at, &item("in_progress", ""))];
     events.extend(deltas.iter().map(|d| event("delta", "delta", d)));
     events.push(event("done", member, &deltas.concat()));
-    events.push(done(at, &whole));
+    events.push(done(at, &complete));
     Item {
         events,
-        done: whole,
+        done: complete,
     }
 }
 
@@ -94,7 +94,7 @@ pub(crate) fn reasoning(at: usize, summaries: &[&[&str]], sealed: &str) -> Item 
             event[member] = value;
             event
         };
-        let whole = json!({"type": "summary_text", "text": deltas.concat()});
+        let complete = json!({"type": "summary_text", "text": deltas.concat()});
         events.push(event(
             "part.added",
             "part",
@@ -106,17 +106,17 @@ pub(crate) fn reasoning(at: usize, summaries: &[&[&str]], sealed: &str) -> Item 
                 .map(|d| event("text.delta", "delta", json!(d))),
         );
         events.push(event("text.done", "text", json!(deltas.concat())));
-        events.push(event("part.done", "part", whole));
+        events.push(event("part.done", "part", complete));
     }
     let parts: Vec<Value> = summaries
         .iter()
         .map(|d| json!({"type": "summary_text", "text": d.concat()}))
         .collect();
-    let whole =
+    let complete =
         json!({"id": id, "type": "reasoning", "summary": parts, "encrypted_content": sealed});
-    events.push(done(at, &whole));
+    events.push(done(at, &complete));
     Item {
         events,
-        done: whole,
+        done: complete,
     }
 }

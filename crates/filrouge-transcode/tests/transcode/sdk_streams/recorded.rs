@@ -9,9 +9,10 @@ use serde::Deserialize;
 use serde_json::Value;
 use serde_json::value::RawValue;
 
-use super::scenario::{Ending, Play};
-use crate::journal::TestSession;
+use super::scenario::{Delivery, Ending};
+use crate::test_session::TestSession;
 
+/// What was recorded of an answer.
 #[derive(Debug, Default)]
 pub(crate) struct Recorded {
     pub(crate) status: Option<TurnStatus>,
@@ -77,8 +78,8 @@ struct Part<'a> {
     detail: Option<Value>,
 }
 
-/// A JSON string with its escapes decoded. A lone surrogate becomes three U+FFFD, one for each byte that it would have; an SDK's
-/// text has one.
+/// A JSON string with its escapes decoded. filrouge replaces a lone surrogate by three U+FFFD, one for each byte that
+/// it would have. This function replaces them by one, as an SDK does.
 fn plain(raw: Option<&RawValue>) -> String {
     let Some(raw) = raw else {
         return String::new();
@@ -107,7 +108,7 @@ impl Recorded {
             "stream_events" => return,
             _ => serde_json::from_str(item.body.parts.as_str()).unwrap(),
         };
-        // It is unknown which of several answers an interrupted item belongs to: the tests have two.
+        // It is unknown to which of several answers an interrupted item belongs. The tests have two.
         let is_other = item.body.channel.as_str() == "alternative";
         let alternative = is_other.then(|| metadata["choice"].as_u64().unwrap_or(1));
         for part in parts {
@@ -157,33 +158,33 @@ impl Recorded {
     }
 }
 
-/// Records the bytes of a play, in its chunks.
-pub(crate) fn record(play: &Play<'_>) -> Recorded {
-    let j = TestSession::paused();
-    j.start("r", "?");
-    let what = RecordStream {
-        session_id: j.session.clone(),
-        turn_id: j.turn("r"),
-        format: play.scenario.format(),
+/// Records the chunks of a delivery.
+pub(crate) fn record(delivery: &Delivery<'_>) -> Recorded {
+    let test = TestSession::paused();
+    test.start("r", "?");
+    let recording = RecordStream {
+        session_id: test.session.clone(),
+        turn_id: test.turn_id("r"),
+        format: delivery.scenario.format(),
         finalize: true,
         agent: None,
     };
     let recorded = async {
-        let mut recorder = Recorder::begin(&j.engine, &j.caller, what).await?;
-        for chunk in &play.chunks {
+        let mut recorder = Recorder::begin(&test.engine, &test.caller, recording).await?;
+        for chunk in &delivery.chunks {
             recorder.push(chunk).await?;
             tokio::time::advance(Duration::from_millis(30)).await;
             recorder.tick().await?;
         }
-        match play.ending {
+        match delivery.ending {
             Ending::Lost(_) => recorder.give_up(GiveUp::client_gone()).await,
-            Ending::Whole | Ending::Short(_) => recorder.end().await,
+            Ending::Complete | Ending::Truncated(_) => recorder.end().await,
         }
     };
-    let turn = j.runtime.block_on(recorded).unwrap();
-    j.intact();
-    let statistics = j.engine.stats.of(&j.caller, &j.session);
-    let tokens = j.runtime.block_on(statistics).unwrap().own.tokens;
+    let turn = test.runtime.block_on(recorded).unwrap();
+    test.assert_intact();
+    let statistics = test.engine.stats.of(&test.caller, &test.session);
+    let tokens = test.runtime.block_on(statistics).unwrap().own.tokens;
     let mut recorded = Recorded {
         status: Some(turn.status),
         counts: [
@@ -195,7 +196,7 @@ pub(crate) fn record(play: &Play<'_>) -> Recorded {
         ],
         ..Recorded::default()
     };
-    let items = j.items();
+    let items = test.items();
     for item in &items[1..] {
         recorded.item(item);
     }

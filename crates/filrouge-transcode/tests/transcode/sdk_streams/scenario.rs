@@ -1,20 +1,20 @@
-//! Answers of providers, as the providers send them.
+//! Scripted answers of providers.
 
 use filrouge_provider_rules::Provider;
 use filrouge_provider_rules::sdk::streams::Answer;
 use filrouge_transcode::StreamFormat;
 use serde_json::Value;
 
-/// The error in an answer.
+/// The error that is expected in an answer.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Reported {
+pub(crate) struct ExpectedError {
     /// Its code, which the SDK's exception also has.
     pub(crate) code: &'static str,
     /// Whether a retry may succeed.
     pub(crate) retryable: bool,
 }
 
-/// An answer.
+/// An answer and what is expected of it.
 #[derive(Debug, Clone)]
 pub(crate) struct Scenario {
     pub(crate) name: &'static str,
@@ -23,8 +23,8 @@ pub(crate) struct Scenario {
     pub(crate) status: u16,
     pub(crate) content_type: &'static str,
     pub(crate) body: Vec<u8>,
-    /// The error that the answer ends with; `None` for an answer without one.
-    pub(crate) error: Option<Reported>,
+    /// The error with which the answer ends; `None` if it has none.
+    pub(crate) error: Option<ExpectedError>,
 }
 
 impl Scenario {
@@ -40,7 +40,7 @@ impl Scenario {
         }
     }
 
-    pub(crate) fn whole(provider: Provider, name: &'static str, body: &Value) -> Self {
+    pub(crate) fn complete(provider: Provider, name: &'static str, body: &Value) -> Self {
         Self {
             stream: false,
             content_type: "application/json",
@@ -54,16 +54,17 @@ impl Scenario {
         name: &'static str,
         status: u16,
         body: &Value,
-        error: Reported,
+        error: ExpectedError,
     ) -> Self {
         Self {
             stream: true,
             status,
-            ..Self::whole(provider, name, body).failing(error)
+            ..Self::complete(provider, name, body).failing(error)
         }
     }
 
-    pub(crate) fn failing(mut self, error: Reported) -> Self {
+    /// The same answer, which must end with this error.
+    pub(crate) fn failing(mut self, error: ExpectedError) -> Self {
         self.error = Some(error);
         self
     }
@@ -81,21 +82,21 @@ pub(crate) fn bad_gateway(provider: Provider) -> Scenario {
         content_type: "text/html",
         ..Scenario::streamed(provider, "a page of a gateway", page.to_owned())
     }
-    .failing(Reported {
+    .failing(ExpectedError {
         code: "stream_malformed",
         retryable: false,
     })
 }
 
-pub(crate) const fn retryable(code: &'static str) -> Reported {
-    Reported {
+pub(crate) const fn retryable(code: &'static str) -> ExpectedError {
+    ExpectedError {
         code,
         retryable: true,
     }
 }
 
-pub(crate) const fn permanent(code: &'static str) -> Reported {
-    Reported {
+pub(crate) const fn permanent(code: &'static str) -> ExpectedError {
+    ExpectedError {
         code,
         retryable: false,
     }
@@ -116,8 +117,8 @@ pub(crate) fn named(events: &[Value]) -> String {
     events.iter().map(event).collect()
 }
 
-/// An answer as sent: cut into chunks, and possibly cut off.
-pub(crate) struct Play<'s> {
+/// An answer as it arrives: in chunks, and possibly cut off.
+pub(crate) struct Delivery<'s> {
     pub(crate) scenario: &'s Scenario,
     pub(crate) chunks: Vec<&'s [u8]>,
     pub(crate) ending: Ending,
@@ -127,16 +128,16 @@ pub(crate) struct Play<'s> {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Ending {
     /// All of them arrived.
-    Whole,
+    Complete,
     /// The connection was lost after this many bytes.
     Lost(usize),
     /// The body ended after this many bytes, as if it were complete.
-    Short(usize),
+    Truncated(usize),
 }
 
-impl<'s> Play<'s> {
+impl<'s> Delivery<'s> {
     pub(crate) fn new(scenario: &'s Scenario, size: usize, ending: Ending) -> Self {
-        let (Ending::Lost(end) | Ending::Short(end)) = ending else {
+        let (Ending::Lost(end) | Ending::Truncated(end)) = ending else {
             let chunks = scenario.body.chunks(size).collect();
             return Self {
                 scenario,

@@ -1,5 +1,5 @@
-//! Properties of recorded streams of every format. A format's streams are the files of `fixtures/streams/FORMAT`: `NAME.sse` or
-//! `NAME.json` is the input, and `NAME.items` next to it the recorded items.
+//! Checks of the streams of every format. The streams of a format are the files of `fixtures/streams/FORMAT`:
+//! `NAME.sse` or `NAME.json` is the input, and `NAME.items` contains the recorded items.
 
 use std::fmt::Write as _;
 use std::path::PathBuf;
@@ -10,13 +10,13 @@ use filrouge_types::RawJson;
 use proptest::prelude::*;
 use proptest::sample::Index;
 
-use crate::journal::{TestSession, query};
-use crate::journals::check::accepted;
-use crate::journals::items;
+use crate::sessions::check::assert_accepted;
+use crate::sessions::items;
+use crate::test_session::{TestSession, query};
 
 mod texts;
 
-use texts::{Texts, blocks, is_beginning_of, recorded_texts};
+use texts::{Texts, blocks, is_prefix_of, recorded_texts};
 
 /// The largest stream, in bytes, that is cut at every position.
 const CUT_BYTES_MAX: usize = 6000;
@@ -50,8 +50,8 @@ pub(crate) fn streams(format: StreamFormat) -> Vec<Stream> {
     streams
 }
 
-/// A decoder after these chunks and the end, with all items still in its transcript.
-pub(crate) fn decoded<'a>(
+/// A decoder after these chunks and the end. All items are still in its transcript.
+pub(crate) fn decode_all<'a>(
     format: StreamFormat,
     chunks: impl IntoIterator<Item = &'a [u8]>,
 ) -> Decoder {
@@ -63,8 +63,8 @@ pub(crate) fn decoded<'a>(
     decoder
 }
 
-/// The record of a stream whose ready items are taken after every chunk.
-pub(crate) fn recorded<'a>(
+/// The record of a stream as text. Ready items are taken after every chunk.
+pub(crate) fn stream_record<'a>(
     format: StreamFormat,
     chunks: impl IntoIterator<Item = &'a [u8]>,
 ) -> String {
@@ -124,14 +124,14 @@ fn record_text(items: &[ReadyItem], transcript: &Transcript) -> String {
     out
 }
 
-/// Compares each stream's record with its golden file. The records are written to the build folder, to be reviewed and, if
-/// right, copied over the golden files.
+/// Compares the record of each stream with its golden file. Also writes the records to the build folder, so that a
+/// developer can inspect them and copy them over the golden files.
 pub(crate) fn check_goldens(format: StreamFormat) {
     let folder = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(format!("streams-{format}"));
     std::fs::create_dir_all(&folder).unwrap();
     let mut wrong = Vec::new();
     for stream in streams(format) {
-        let record = recorded(format, [&stream.bytes[..]]);
+        let record = stream_record(format, [&stream.bytes[..]]);
         let file = folder.join(format!("{}.items", stream.name));
         std::fs::write(&file, &record).unwrap();
         if std::fs::read_to_string(&stream.golden).unwrap_or_default() != record {
@@ -140,7 +140,7 @@ pub(crate) fn check_goldens(format: StreamFormat) {
     }
     assert!(
         wrong.is_empty(),
-        "copy these over the golden files if they are right:\n{}",
+        "if the changes are right, copy these files over the golden files:\n{}",
         wrong.join("\n\n")
     );
 }
@@ -148,15 +148,15 @@ pub(crate) fn check_goldens(format: StreamFormat) {
 /// Checks that the record does not depend on how the bytes are split.
 pub(crate) fn check_chunks(format: StreamFormat) {
     for stream in streams(format) {
-        let uncut = recorded(format, [&stream.bytes[..]]);
+        let undivided = stream_record(format, [&stream.bytes[..]]);
         for size in [1, 2, 3, 7, 64, 1000] {
-            let cut = recorded(format, stream.bytes.chunks(size));
-            assert_eq!(cut, uncut, "{} in chunks of {size}", stream.name);
+            let chunked = stream_record(format, stream.bytes.chunks(size));
+            assert_eq!(chunked, undivided, "{} in chunks of {size}", stream.name);
         }
     }
 }
 
-/// Checks that texts only grow, up to the recorded text.
+/// Checks that texts only grow until they are recorded.
 pub(crate) fn check_growth(format: StreamFormat) {
     for stream in streams(format) {
         let mut decoder = Decoder::new(format);
@@ -171,7 +171,7 @@ pub(crate) fn check_growth(format: StreamFormat) {
             now.extend(collected.clone());
             if decoder.transcript().ended().is_none() {
                 assert!(
-                    is_beginning_of(&before, &now),
+                    is_prefix_of(&before, &now),
                     "{}: {before:?} {now:?}",
                     stream.name
                 );
@@ -192,21 +192,21 @@ pub(crate) fn check_growth(format: StreamFormat) {
         collected.extend(last);
         collected.extend(ready);
         assert!(
-            is_beginning_of(&before, &collected),
+            is_prefix_of(&before, &collected),
             "{}: {before:?} {collected:?}",
             stream.name
         );
     }
 }
 
-/// Checks that a truncated stream fails, unless its end had arrived: `end_of` returns the number of bytes up to that end. Its
-/// record is a prefix of the complete stream's record.
+/// Checks that a truncated stream fails, unless its end has arrived. `end_of` returns the number of bytes up to that
+/// end. The record must be a prefix of the record of the complete stream.
 pub(crate) fn check_cuts(format: StreamFormat, end_of: impl Fn(&Stream) -> Option<usize>) {
     for stream in streams(format) {
-        let mut complete = decoded(format, [&stream.bytes[..]]);
+        let mut complete = decode_all(format, [&stream.bytes[..]]);
         let mut all = recorded_texts(&complete.transcript_mut().take_ready());
         all.extend(blocks(complete.transcript()));
-        let enough = match stream.bytes.first() {
+        let needed = match stream.bytes.first() {
             // A JSON body is complete with its last `}`.
             Some(b'{' | b'[') => {
                 let last = stream.bytes.iter().rposition(|b| *b == b'}');
@@ -216,15 +216,15 @@ pub(crate) fn check_cuts(format: StreamFormat, end_of: impl Fn(&Stream) -> Optio
         };
         let step = 1 + stream.bytes.len() / CUT_BYTES_MAX;
         for cut in (0..stream.bytes.len()).step_by(step) {
-            let mut decoder = decoded(format, [&stream.bytes[..cut]]);
+            let mut decoder = decode_all(format, [&stream.bytes[..cut]]);
             let place = format!("{} cut at {cut}", stream.name);
             let ready = decoder.transcript_mut().take_ready();
             check_items(&ready);
             let mut shown = recorded_texts(&ready);
             shown.extend(blocks(decoder.transcript()));
-            assert!(is_beginning_of(&shown, &all), "{place}: {shown:?}");
+            assert!(is_prefix_of(&shown, &all), "{place}: {shown:?}");
             let ended = decoder.transcript().ended().unwrap();
-            if cut < enough {
+            if cut < needed {
                 assert!(matches!(ended, Ended::Failed(_)), "{place}: {ended:?}");
             } else {
                 assert_eq!(Some(ended), complete.transcript().ended(), "{place}");
@@ -321,9 +321,14 @@ pub(crate) fn check_random_events(format: StreamFormat) {
         .unwrap();
 }
 
-/// A stream's record, with answers to the unanswered calls, rendered in the format `to` and checked against the provider's rules.
-pub(crate) fn restored(stream: &Stream, format: StreamFormat, to: Format) -> serde_json::Value {
-    let mut decoder = decoded(format, [&stream.bytes[..]]);
+/// Restores the record of a stream in the format `to`, with answers to its unanswered calls. Checks the messages
+/// against the provider's rules, and returns them.
+pub(crate) fn restore_stream(
+    stream: &Stream,
+    format: StreamFormat,
+    to: Format,
+) -> serde_json::Value {
+    let mut decoder = decode_all(format, [&stream.bytes[..]]);
     let ready = decoder.transcript_mut().take_ready();
     let (mut calls, mut answered) = (Vec::new(), Vec::new());
     for ready in &ready {
@@ -338,21 +343,21 @@ pub(crate) fn restored(stream: &Stream, format: StreamFormat, to: Format) -> ser
         }
     }
     calls.retain(|id| !answered.contains(id));
-    let journal = TestSession::new();
-    journal.start("a", "q");
+    let test = TestSession::new();
+    test.start("a", "q");
     let results = calls.iter().map(|id| items::result(id));
     let all: Vec<_> = ready.into_iter().map(|r| r.item).chain(results).collect();
     if !all.is_empty() {
-        journal.append("a", all);
+        test.append("a", all);
     }
-    accepted(to, &journal.context(to, query(to)))
+    assert_accepted(to, &test.context(to, query(to)))
 }
 
 /// Checks that the record can be sent to every provider.
 pub(crate) fn check_restored(format: StreamFormat) {
     for stream in streams(format) {
         for to in Format::ALL {
-            restored(&stream, format, to);
+            restore_stream(&stream, format, to);
         }
     }
 }

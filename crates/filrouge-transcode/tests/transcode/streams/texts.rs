@@ -7,7 +7,7 @@ use filrouge_store::draft::PieceKind;
 use filrouge_types::{JsonText, RawJson};
 use serde_json::value::RawValue;
 
-/// The text of each item, and the text so far of each incomplete one.
+/// The text of each item, by number. An incomplete item has its text so far.
 pub(super) type Texts = BTreeMap<u64, String>;
 
 fn plain(inner: &str) -> String {
@@ -37,7 +37,8 @@ fn text_of_parts(parts: &str) -> String {
     parts.iter().map(text).collect()
 }
 
-fn growing(block: &StreamBlock) -> String {
+/// The text so far of an incomplete item.
+fn growing_text(block: &StreamBlock) -> String {
     let text = |part: &StreamPart| match part.kind {
         PieceKind::Complete if part.text.starts_with('[') => text_of_parts(&part.text),
         PieceKind::Complete => part.text.clone(),
@@ -50,20 +51,25 @@ fn growing(block: &StreamBlock) -> String {
     block.parts.iter().map(text).collect()
 }
 
+/// The texts of incomplete items.
 pub(super) fn blocks(transcript: &Transcript) -> Texts {
-    let text = |block: &StreamBlock| (block.number, growing(block));
+    let text = |block: &StreamBlock| (block.number, growing_text(block));
     transcript.blocks().map(text).collect()
 }
 
+/// The texts of complete items.
 pub(super) fn recorded_texts(ready: &[ReadyItem]) -> Texts {
     let text = |ready: &ReadyItem| Some((ready.number?, text_of_parts(ready.item.parts.as_str())));
     ready.iter().filter_map(text).collect()
 }
 
-pub(super) fn is_beginning_of(some: &Texts, whole: &Texts) -> bool {
+/// Whether each text is a prefix of the text with the same number.
+pub(super) fn is_prefix_of(some: &Texts, complete: &Texts) -> bool {
     some.iter().all(|(number, text)| {
         // An incomplete surrogate pair at the end becomes a complete character later.
         let text = text.trim_end_matches('\u{fffd}');
-        whole.get(number).is_some_and(|all| all.starts_with(text))
+        complete
+            .get(number)
+            .is_some_and(|all| all.starts_with(text))
     })
 }

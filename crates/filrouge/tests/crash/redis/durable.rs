@@ -7,7 +7,9 @@ use rand::Rng;
 use rand::rngs::StdRng;
 use serde_json::Value;
 
-use super::{Site, Worker, meanwhile, trouble_of_cluster, trouble_of_one, wait_for};
+use super::{
+    Site, Worker, inject_cluster_faults, inject_single_redis_faults, run_during, wait_for_progress,
+};
 use crate::http::CrashClient;
 use crate::workload::{WriteStep, Writer};
 use crate::world::Clock;
@@ -18,24 +20,26 @@ const SESSIONS: usize = 12;
 
 #[test]
 fn faults_of_redis_do_not_affect_durable_sessions() {
-    let seed = Seed::of("faults_of_redis_do_not_affect_durable_sessions");
+    let seed = Seed::new("faults_of_redis_do_not_affect_durable_sessions");
     let redis = Redis::start();
     let site = Site::new(&redis.socket_url(), &[]);
-    assert_unaffected(&seed, &site, |rng, calm| trouble_of_one(&redis, rng, calm));
+    assert_unaffected(&seed, &site, |rng, wait_for_load| {
+        inject_single_redis_faults(&redis, rng, wait_for_load)
+    });
 }
 
 #[test]
 fn faults_of_a_cluster_do_not_affect_durable_sessions() {
-    let seed = Seed::of("faults_of_a_cluster_do_not_affect_durable_sessions");
+    let seed = Seed::new("faults_of_a_cluster_do_not_affect_durable_sessions");
     let cluster = RedisCluster::with_replicas();
     let site = Site::new(&cluster.url(), &[]);
-    assert_unaffected(&seed, &site, |rng, calm| {
-        trouble_of_cluster(&cluster, rng, calm);
+    assert_unaffected(&seed, &site, |rng, wait_for_load| {
+        inject_cluster_faults(&cluster, rng, wait_for_load);
     });
 }
 
-/// Checks during `trouble` that writers are never refused and that readers see the ledger's data.
-fn assert_unaffected(seed: &Seed, site: &Site, trouble: impl FnOnce(&mut StdRng, &dyn Fn())) {
+/// Checks during `inject_faults` that no write is refused, and that readers see the ledger's data.
+fn assert_unaffected(seed: &Seed, site: &Site, inject_faults: impl FnOnce(&mut StdRng, &dyn Fn())) {
     let clock = Clock::default();
     let sessions: Vec<String> = (1..=SESSIONS).map(|n| format!("session-{n}")).collect();
     let mut writers: Vec<Writer> = (1..=WRITERS)
@@ -53,27 +57,27 @@ fn assert_unaffected(seed: &Seed, site: &Site, trouble: impl FnOnce(&mut StdRng,
                 sent += 1;
                 match writer.step(&clients[sent % 2], clock) {
                     Ok(WriteStep::Settled) => written.fetch_add(1, Ordering::SeqCst),
-                    other => panic!("{other:?}: {:?}", writer.ops().last()),
+                    other => panic!("a write failed: {other:?}: {:?}", writer.ops().last()),
                 };
             }
         }));
     }
-    let (reader, shown, count) = (seed.rng(100), &sessions, &compared);
+    let (rng, all, count) = (seed.rng(100), &sessions, &compared);
     workers.push(Box::new(move |ending| {
-        compare(site, reader, shown, count, ending);
+        compare(site, rng, all, count, ending);
     }));
-    meanwhile(workers, || {
-        let calm = || {
-            wait_for(&written, 40);
-            wait_for(&compared, 3);
+    run_during(workers, || {
+        let wait_for_load = || {
+            wait_for_progress(&written, 40);
+            wait_for_progress(&compared, 3);
         };
-        trouble(&mut seed.rng(0), &calm);
+        inject_faults(&mut seed.rng(0), &wait_for_load);
     });
     for server in [0, 1] {
         let client = site.client(server);
         for session in &sessions {
-            if let Some(truth) = finalized(&client, session) {
-                assert_eq!(recent(&client, session), Some(truth), "{session}");
+            if let Some(expected) = finalized(&client, session) {
+                assert_eq!(recent(&client, session), Some(expected), "{session}");
             }
         }
         model::check(&client, writers.iter().flat_map(|w| w.ops()));
@@ -81,8 +85,8 @@ fn assert_unaffected(seed: &Seed, site: &Site, trouble: impl FnOnce(&mut StdRng,
     site.home.verify();
 }
 
-/// Compares a session's newest finalized turns from the hot store and from the ledger; they must be equal unless a
-/// write happened in between.
+/// Compares sessions' newest finalized turns from the hot store with those from the ledger. They must be equal unless
+/// a write happened in between.
 fn compare(
     site: &Site,
     mut rng: StdRng,
@@ -93,9 +97,9 @@ fn compare(
     let clients = [site.client(0), site.client(1)];
     while !ending.load(Ordering::SeqCst) {
         let session = &sessions[rng.random_range(0..sessions.len())];
-        let asked = &clients[rng.random_range(0..2)];
+        let reader = &clients[rng.random_range(0..2)];
         let before = finalized(&clients[0], session);
-        let shown = recent(asked, session);
+        let shown = recent(reader, session);
         let after = finalized(&clients[0], session);
         if before.is_some() && before == after {
             assert_eq!(
@@ -109,20 +113,23 @@ fn compare(
     }
 }
 
+/// Returns short names of turns, for a readable failure.
 fn names(turns: &[Value]) -> Vec<String> {
     let name = |turn: &Value| format!("{} {}", turn["ordinal"], turn["request_id"]);
     turns.iter().map(name).collect()
 }
 
+/// The number of turns that are compared.
 const NEWEST: usize = 5;
 
-/// The newest finalized turns, from the hot store or the ledger, as the server chooses.
+/// Reads the newest finalized turns, from the hot store or the ledger as the server chooses; `None` if the session does
+/// not exist.
 fn recent(client: &CrashClient, session: &str) -> Option<Vec<Value>> {
     let path = format!("/api/v1/sessions/{session}/turns?status=finalized&limit={NEWEST}");
     data(client, &path)
 }
 
-/// The same turns from the list of all turns, which only the ledger answers.
+/// Reads the same turns from the list of all turns, which the server always answers from the ledger.
 fn finalized(client: &CrashClient, session: &str) -> Option<Vec<Value>> {
     let (mut all, mut cursor) = (Vec::new(), String::new());
     loop {
@@ -144,6 +151,7 @@ fn finalized(client: &CrashClient, session: &str) -> Option<Vec<Value>> {
     Some(all.split_off(all.len().saturating_sub(NEWEST)))
 }
 
+/// Reads the list at a path; `None` if the session does not exist.
 fn data(client: &CrashClient, path: &str) -> Option<Vec<Value>> {
     let reply = client
         .try_get(path)

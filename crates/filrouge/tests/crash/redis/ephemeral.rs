@@ -1,4 +1,4 @@
-//! Sessions that exist only in a Redis with faults.
+//! Ephemeral sessions while Redis, their only store, has faults.
 
 use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -9,7 +9,10 @@ use rand::Rng;
 use rand::rngs::StdRng;
 use serde_json::json;
 
-use super::{PATIENCE, Site, meanwhile, trouble_of_cluster, trouble_of_one, wait_for};
+use super::{
+    Site, TIME_LIMIT, inject_cluster_faults, inject_single_redis_faults, run_during,
+    wait_for_progress,
+};
 use crate::Seed;
 use crate::http::{CrashClient, CrashReply};
 
@@ -18,29 +21,36 @@ mod history;
 use history::{History, Loss, State, Turn};
 
 const CALLERS: u32 = 6;
+/// Only sessions of authenticated identities are durable; the callers of these tests are anonymous.
 const AUTHENTICATED: &[(&str, &str)] = &[("FILROUGE_DURABLE", "authenticated")];
 
 #[test]
 fn ephemeral_sessions_are_never_answered_wrongly() {
-    let seed = Seed::of("ephemeral_sessions_are_never_answered_wrongly");
+    let seed = Seed::new("ephemeral_sessions_are_never_answered_wrongly");
     let redis = Redis::start();
     let site = Site::new(&redis.socket_url(), AUTHENTICATED);
-    loud(&seed, &site, Loss::Reported, |rng, calm| {
-        trouble_of_one(&redis, rng, calm);
+    assert_correct_answers(&seed, &site, Loss::Reported, |rng, wait_for_load| {
+        inject_single_redis_faults(&redis, rng, wait_for_load);
     });
 }
 
 #[test]
 fn ephemeral_sessions_in_a_cluster_are_never_answered_wrongly() {
-    let seed = Seed::of("ephemeral_sessions_in_a_cluster_are_never_answered_wrongly");
+    let seed = Seed::new("ephemeral_sessions_in_a_cluster_are_never_answered_wrongly");
     let cluster = RedisCluster::with_replicas();
     let site = Site::new(&cluster.url(), AUTHENTICATED);
-    loud(&seed, &site, Loss::OfTheNewest, |rng, calm| {
-        trouble_of_cluster(&cluster, rng, calm);
+    assert_correct_answers(&seed, &site, Loss::NewestTurns, |rng, wait_for_load| {
+        inject_cluster_faults(&cluster, rng, wait_for_load);
     });
 }
 
-fn loud(seed: &Seed, site: &Site, loss: Loss, trouble: impl FnOnce(&mut StdRng, &dyn Fn())) {
+/// Checks during `inject_faults` that no caller gets a wrong answer. `loss` is what may happen to acknowledged turns.
+fn assert_correct_answers(
+    seed: &Seed,
+    site: &Site,
+    loss: Loss,
+    inject_faults: impl FnOnce(&mut StdRng, &dyn Fn()),
+) {
     let done = AtomicUsize::new(0);
     let workers = (1..=CALLERS).map(|n| {
         let (rng, done) = (seed.rng(n.into()), &done);
@@ -48,71 +58,74 @@ fn loud(seed: &Seed, site: &Site, loss: Loss, trouble: impl FnOnce(&mut StdRng, 
             session: format!("visitor-{n}"),
             clients: [site.client(0), site.client(1)],
             rng,
-            made: 0,
+            recorded: 0,
             history: History::new(loss),
             redacted: BTreeSet::new(),
         };
-        Box::new(move |ending: &AtomicBool| caller.live(done, ending)) as Box<_>
+        Box::new(move |ending: &AtomicBool| caller.run(done, ending)) as Box<_>
     });
-    meanwhile(workers.collect(), || {
-        trouble(&mut seed.rng(0), &|| wait_for(&done, 60));
+    run_during(workers.collect(), || {
+        inject_faults(&mut seed.rng(0), &|| wait_for_progress(&done, 60));
     });
 }
 
-/// A visitor who alternates between the two servers.
+/// An anonymous caller that sends each request to one of the two servers at random.
 struct Caller {
     session: String,
     clients: [CrashClient; 2],
     rng: StdRng,
-    made: u64,
+    /// The number of turns sent so far.
+    recorded: u64,
     history: History,
     /// Questions whose turns were redacted.
     redacted: BTreeSet<String>,
 }
 
-/// An answer that is not `hot_unavailable`.
+/// An answer other than `hot_unavailable`.
 struct Settled {
     reply: CrashReply,
     /// The server that gave it.
     server: usize,
-    /// All servers that were asked: each but the last may have executed the request and failed to answer.
-    asked: BTreeSet<usize>,
+    /// All servers that received the request. Each of them may have executed it, even if it answered `hot_unavailable`.
+    tried: BTreeSet<usize>,
 }
 
 impl Caller {
-    fn live(mut self, done: &AtomicUsize, ending: &AtomicBool) {
+    /// Sends requests until `ending` is set.
+    fn run(mut self, done: &AtomicUsize, ending: &AtomicBool) {
         while !ending.load(Ordering::SeqCst) {
             match self.rng.random_range(0..10) {
-                0..5 => self.speak(),
+                0..5 => self.record_turn(),
                 5 => self.redact(),
-                _ => self.look(),
+                _ => self.read(),
             }
             done.fetch_add(1, Ordering::SeqCst);
         }
-        self.look();
+        self.read();
     }
 
     fn path(&self, rest: &str) -> String {
         format!("/api/v1/sessions/{}{rest}", self.session)
     }
 
-    /// Sends a request to either server until it is settled.
-    fn settled(&mut self, ask: impl Fn(&CrashClient) -> CrashReply) -> Settled {
+    /// Sends a request to a random server until its answer is not `hot_unavailable`.
+    fn send(&mut self, request: impl Fn(&CrashClient) -> CrashReply) -> Settled {
         let rng = &mut self.rng;
-        settled(&self.clients, || rng.random_range(0..2), ask)
+        send_until_settled(&self.clients, || rng.random_range(0..2), request)
     }
 
-    fn speak(&mut self) {
-        self.made += 1;
-        let (session, n) = (&self.session, self.made);
-        let question = format!("what {session} said as number {n}");
+    /// Records a complete turn.
+    fn record_turn(&mut self) {
+        self.recorded += 1;
+        let (session, n) = (&self.session, self.recorded);
+        let question = format!("question {n} of {session}");
         let body = json!({
             "request_id": format!("r{n}"),
             "question_neutral": question,
-            "answer_neutral": format!("the answer to number {n}"),
+            "answer_neutral": format!("answer {n}"),
         });
         let path = self.path("/turns");
-        let settled = self.settled(|client| post(client, &path, &body));
+        let settled = self.send(|client| post(client, &path, &body));
         let (reply, server) = (&settled.reply, settled.server);
         assert!(reply.is_success(), "{}", reply.body);
         assert_eq!(reply.durability.as_deref(), Some("ephemeral"));
@@ -120,23 +133,26 @@ impl Caller {
         let (before, items) = (number("ordinal") - 1, number("first_seq") - 1);
         let id = reply.body["turn_id"].as_str().expect("an id").to_owned();
         let turn = Turn { id, question };
+        // A first turn creates the session. Any other turn was added to a state with one turn less and, except in a
+        // cluster, as many items.
         let mut from = vec![None];
         if before > 0 {
             let fits = |state: &State| {
-                let cluster = self.history.loss == Loss::OfTheNewest;
+                let cluster = self.history.loss == Loss::NewestTurns;
                 state.turns.len() as u64 == before && (cluster || state.items == items)
             };
-            let open = self.history.open_to(&settled.asked);
-            from = open.into_iter().filter(fits).map(Some).collect();
+            let possible = self.history.possible_states(&settled.tried);
+            from = possible.into_iter().filter(fits).map(Some).collect();
         }
-        let say = |from| {
-            let say = |state: &mut State| state.say(turn.clone());
-            self.history.changed(server, from, say)
+        let add_turn = |from| {
+            let change = |state: &mut State| state.add_turn(turn.clone());
+            self.history.apply(server, from, change)
         };
-        let made: Vec<State> = from.into_iter().filter_map(say).collect();
-        self.found(server, &made, reply);
+        let states: Vec<State> = from.into_iter().filter_map(add_turn).collect();
+        self.note_change(server, &states, reply);
     }
 
+    /// Redacts a random turn.
     fn redact(&mut self) {
         let turns = self.history.turns();
         if turns.is_empty() {
@@ -144,70 +160,77 @@ impl Caller {
         }
         let turn = turns[self.rng.random_range(0..turns.len())].clone();
         let path = self.path(&format!("/turns/{}/redact", turn.id));
-        let body = json!({ "reason": "asked to" });
-        let settled = self.settled(|client| post(client, &path, &body));
+        let body = json!({ "reason": "requested" });
+        let settled = self.send(|client| post(client, &path, &body));
         let (reply, server) = (&settled.reply, settled.server);
         match (reply.status, reply.code()) {
             (200, _) if self.redacted.insert(turn.question.clone()) => {
-                let mut open = self.history.open_to(&settled.asked);
-                open.retain(|state| state.has(&turn));
-                let redact = |from| self.history.changed(server, Some(from), State::redact);
-                let made: Vec<State> = open.into_iter().filter_map(redact).collect();
-                self.found(server, &made, reply);
+                let mut possible = self.history.possible_states(&settled.tried);
+                possible.retain(|state| state.has(&turn));
+                let redact = |from| self.history.apply(server, Some(from), State::redact);
+                let states: Vec<State> = possible.into_iter().filter_map(redact).collect();
+                self.note_change(server, &states, reply);
             }
-            // The redaction is repeated, which changes nothing.
+            // The turn was redacted before: nothing changes.
             (200, _) => {
-                let mut open = self.history.open_to(&BTreeSet::from([server]));
-                open.retain(|state| state.has(&turn));
-                self.found(server, &open, reply);
+                let mut possible = self.history.possible_states(&BTreeSet::from([server]));
+                possible.retain(|state| state.has(&turn));
+                self.note_change(server, &possible, reply);
             }
-            // The session exists in a state from before that turn.
+            // The session has a state in which that turn does not exist.
             (404, "turn_not_found") => {
-                let mut open = self.history.open_to(&BTreeSet::from([server]));
-                open.retain(|state| !state.has(&turn));
-                self.found(server, &open, reply);
+                let mut possible = self.history.possible_states(&BTreeSet::from([server]));
+                possible.retain(|state| !state.has(&turn));
+                self.note_change(server, &possible, reply);
             }
-            (404 | 410, _) => self.lost(reply),
+            (404 | 410, _) => self.note_loss(reply),
             _ => panic!("{}", reply.body),
         }
     }
 
-    /// Checks that the server shows the acknowledged turns, without the redacted ones, or reports that the session is
-    /// gone.
-    fn look(&mut self) {
+    /// Reads the turns. The server must show the acknowledged turns without the redacted ones, or report that the
+    /// session is gone.
+    fn read(&mut self) {
         let path = self.path("/turns?limit=500");
-        let settled = self.settled(|client| get(client, &path));
-        let open = self.history.open_to(&BTreeSet::from([settled.server]));
-        self.looked(&settled, &open);
+        let settled = self.send(|client| get(client, &path));
+        let possible = self
+            .history
+            .possible_states(&BTreeSet::from([settled.server]));
+        self.check_read(&settled, &possible);
     }
 
-    /// Notes that a server answered from one of these states; where several are possible, a read from the same server
-    /// decides.
-    fn found(&mut self, server: usize, states: &[State], reply: &CrashReply) {
+    /// Notes that a change by a server led to one of these states. If several are possible, a read from the same server
+    /// finds out which one.
+    fn note_change(&mut self, server: usize, states: &[State], reply: &CrashReply) {
         let name = &self.session;
         match states {
-            [] => panic!("{name}: server {server} cannot say {}", reply.body),
-            [state] => self.history.saw(server, state),
-            // Any of the others may be shown next, so the choice does not matter.
-            [state, ..] if self.history.loss == Loss::OfTheNewest => {
-                self.history.saw(server, state);
+            [] => panic!(
+                "{name}: no known state explains the answer of server {server}: {}",
+                reply.body
+            ),
+            [state] => self.history.note_state(server, state),
+            // Any state may be shown next anyway, so the choice does not matter.
+            [state, ..] if self.history.loss == Loss::NewestTurns => {
+                self.history.note_state(server, state);
             }
             _ => {
                 let path = self.path("/turns?limit=500");
-                let settled = settled(&self.clients, || server, |client| get(client, &path));
+                let settled =
+                    send_until_settled(&self.clients, || server, |client| get(client, &path));
                 if settled.reply.status != 200 {
-                    self.history.one_of(states);
+                    self.history.note_one_of(states);
                 }
-                self.looked(&settled, states);
+                self.check_read(&settled, states);
             }
         }
     }
 
-    fn looked(&mut self, settled: &Settled, open: &[State]) {
+    /// Checks that an answer with turns shows one of the possible states, and notes that state.
+    fn check_read(&mut self, settled: &Settled, possible: &[State]) {
         let reply = &settled.reply;
         match reply.status {
             200 => {}
-            404 | 410 => return self.lost(reply),
+            404 | 410 => return self.note_loss(reply),
             _ => panic!("{}", reply.body),
         }
         let shown: Vec<String> = reply.body["data"]
@@ -217,47 +240,47 @@ impl Caller {
             .map(|turn| turn["question_neutral"].as_str().unwrap_or("").to_owned())
             .collect();
         let questions = |state: &State| state.questions(&self.redacted);
-        let Some(state) = open.iter().find(|state| questions(state) == shown) else {
+        let Some(state) = possible.iter().find(|state| questions(state) == shown) else {
             let (name, server) = (&self.session, settled.server);
-            let reported: Vec<_> = self.history.turns().iter().map(|t| &t.question).collect();
-            let open: Vec<_> = open.iter().map(questions).collect();
+            let last: Vec<_> = self.history.turns().iter().map(|t| &t.question).collect();
+            let allowed: Vec<_> = possible.iter().map(questions).collect();
             panic!(
-                "{name}: server {server} shows {shown:?}, may show {open:?}; shown last {reported:?}"
+                "{name}: server {server} shows {shown:?}, but may show only {allowed:?}; last shown: {last:?}"
             );
         };
-        self.history.saw(settled.server, state);
+        self.history.note_state(settled.server, state);
     }
 
-    /// The server reported that the session is gone.
-    fn lost(&mut self, reply: &CrashReply) {
+    /// Checks the server's report that the session is gone, and notes it.
+    fn note_loss(&mut self, reply: &CrashReply) {
         let known = ["session_not_found", "turn_expired"];
         assert!(known.contains(&reply.code()), "{}", reply.body);
-        self.history.lost();
+        self.history.note_loss();
     }
 }
 
-/// Sends a request to one server after the other until the answer is not `hot_unavailable`.
-fn settled(
+/// Sends a request to the server that `choose` returns, until the answer is not `hot_unavailable`.
+fn send_until_settled(
     clients: &[CrashClient; 2],
-    mut next: impl FnMut() -> usize,
-    ask: impl Fn(&CrashClient) -> CrashReply,
+    mut choose: impl FnMut() -> usize,
+    request: impl Fn(&CrashClient) -> CrashReply,
 ) -> Settled {
-    let (begun, mut asked) = (Instant::now(), BTreeSet::new());
+    let (begun, mut tried) = (Instant::now(), BTreeSet::new());
     loop {
-        let server = next();
-        asked.insert(server);
-        let reply = ask(&clients[server]);
+        let server = choose();
+        tried.insert(server);
+        let reply = request(&clients[server]);
         if reply.status != 503 {
             return Settled {
                 reply,
                 server,
-                asked,
+                tried,
             };
         }
         assert_eq!(reply.code(), "hot_unavailable", "{}", reply.body);
         assert!(
-            begun.elapsed() < PATIENCE,
-            "not settled in time: {}",
+            begun.elapsed() < TIME_LIMIT,
+            "hot_unavailable for {TIME_LIMIT:?}: {}",
             reply.body
         );
         std::thread::sleep(Duration::from_millis(20));

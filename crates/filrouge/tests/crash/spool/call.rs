@@ -4,29 +4,31 @@ use serde_json::{Value, json};
 
 use crate::http::{CrashClient, CrashReply};
 
-/// A call: one turn, held by one lease, with an item for each step.
+/// A live call: one turn under one lease, to which items are appended.
 pub(crate) struct Call {
     session: String,
     fence: Value,
+    /// The path of the turn's items.
     items: String,
     /// The acknowledged texts, in order.
-    answered: Vec<String>,
+    acked: Vec<String>,
+    /// The number of acknowledged writes that were spooled.
     spooled: usize,
 }
 
 impl Call {
-    /// Acquires the session's lease and starts its turn, in the ledger.
+    /// Acquires the session's lease and starts the turn, both in the ledger.
     pub(crate) fn begin(client: &CrashClient, session: &str) -> Self {
         let path = format!("/api/v1/sessions/{session}");
-        let ask = json!({"holder": "h", "create": true, "ttl_ms": 600_000});
+        let body = json!({"holder": "h", "create": true, "ttl_ms": 600_000});
         let resumed = client
-            .post(&format!("{path}/resume"), &ask)
+            .post(&format!("{path}/resume"), &body)
             .expect("an answer");
         assert!(resumed.is_success(), "{resumed:?}");
         let fence = resumed.body["fence"].clone();
-        let ask = json!({"request_id": "r", "question_neutral": "0", "fence": fence});
+        let body = json!({"request_id": "r", "question_neutral": "0", "fence": fence});
         let turn = client
-            .post(&format!("{path}/turns"), &ask)
+            .post(&format!("{path}/turns"), &body)
             .expect("an answer");
         assert_eq!(turn.status, 201, "{turn:?}");
         let id = turn.body["turn_id"].as_str().expect("a turn").to_owned();
@@ -34,37 +36,37 @@ impl Call {
             session: path.clone(),
             fence,
             items: format!("{path}/turns/{id}/items"),
-            answered: vec!["0".to_owned()],
+            acked: vec!["0".to_owned()],
             spooled: 0,
         }
     }
 
-    /// Writes one more item.
+    /// Appends one item.
     pub(crate) fn write(&mut self, client: &CrashClient) -> CrashReply {
-        let text = self.answered.len().to_string();
+        let text = self.acked.len().to_string();
         let parts = json!([{"type": "text", "text": text}]);
         let item = json!({"role": "assistant", "channel": "observation", "parts": parts});
         let body = json!({"items": [item], "fence": self.fence});
         let reply = client.post(&self.items, &body).expect("an answer");
         if reply.is_success() {
-            self.answered.push(text);
+            self.acked.push(text);
             self.spooled += usize::from(reply.status == 202);
         }
         reply
     }
 
-    /// The number of its writes that were spooled.
+    /// Returns the number of acknowledged writes that were spooled.
     pub(crate) fn spooled(&self) -> usize {
         self.spooled
     }
 
-    /// Checks that the ledger contains all acknowledged texts.
+    /// Checks that the ledger contains exactly the acknowledged texts, in order.
     pub(crate) fn check(&self, client: &CrashClient) {
         let page = client.get(&format!("{}/items?limit=500", self.session));
         let items = page["data"].as_array().expect("items");
         let text = |item: &Value| item["parts"][0]["text"].as_str().map(str::to_owned);
         let texts: Vec<_> = items.iter().filter_map(text).collect();
-        assert_eq!(texts, self.answered, "{}", self.session);
+        assert_eq!(texts, self.acked, "{}", self.session);
         let seqs: Vec<_> = items
             .iter()
             .filter_map(|item| item["seq"].as_u64())
@@ -74,7 +76,7 @@ impl Call {
 }
 
 /// Waits until the spool is empty; no write may have been refused.
-pub(crate) fn drained(client: &CrashClient) {
+pub(crate) fn wait_until_drained(client: &CrashClient) {
     let begun = std::time::Instant::now();
     loop {
         let ready = client.get("/readyz");
@@ -85,7 +87,7 @@ pub(crate) fn drained(client: &CrashClient) {
         let waited = begun.elapsed();
         assert!(
             waited < std::time::Duration::from_secs(60),
-            "not drained: {ready}"
+            "the spool is not empty after {waited:?}: {ready}"
         );
         std::thread::sleep(std::time::Duration::from_millis(20));
     }

@@ -1,28 +1,28 @@
-//! SIGKILL while calls wait in the spool, and while the spool is drained.
+//! SIGKILL while writes of live calls wait in the spool, and while the spool is drained.
 
 use std::time::Duration;
 
 use filrouge_testbed::{Cut, Options, Server as Database};
 use rand::Rng;
 
-use super::call::{Call, drained};
+use super::call::{Call, wait_until_drained};
 use crate::disk::Faults;
 use crate::http::CrashClient;
 use crate::server::{CrashServer, Home};
-use crate::{Seed, number};
+use crate::{Seed, env_number};
 
 const CALLS: usize = 3;
 
 fn start(home: &Home) -> CrashServer {
-    let after = [("FILROUGE_SPOOL_AFTER_MS", "150")];
-    CrashServer::start_set(home, &Faults::default(), &after)
+    let spool_after = [("FILROUGE_SPOOL_AFTER_MS", "150")];
+    CrashServer::start_with_env(home, &Faults::default(), &spool_after)
 }
 
 #[test]
 fn spooled_writes_survive_every_kill() {
-    let seed = Seed::of("spooled_writes_survive_every_kill");
+    let seed = Seed::new("spooled_writes_survive_every_kill");
     let mut rng = seed.rng(0);
-    let rounds = number("FILROUGE_CRASH_SPOOL_ROUNDS", 4);
+    let rounds = env_number("FILROUGE_CRASH_SPOOL_ROUNDS", 4);
     let database = Database::start(Options::default());
     let cut = Cut::before(database.tcp());
     let home = Home::with_store(&cut.url(&database.database()));
@@ -39,7 +39,7 @@ fn spooled_writes_survive_every_kill() {
             let reply = calls[call].write(&client);
             assert!(reply.is_success(), "round {round}: {reply:?}");
         }
-        // Killed while the ledger is unreachable, or shortly after it is back.
+        // The server is killed while PostgreSQL is unreachable, or shortly after it is reachable again.
         if rng.random_bool(0.7) {
             cut.release();
             std::thread::sleep(Duration::from_millis(rng.random_range(0..400)));
@@ -53,13 +53,13 @@ fn spooled_writes_survive_every_kill() {
             server = start(&home);
         }
         let client = CrashClient::new(server.origin());
-        drained(&client);
+        wait_until_drained(&client);
         for call in &calls {
             call.check(&client);
             spooled += call.spooled();
         }
     }
-    assert!(spooled > 0);
+    assert!(spooled > 0, "no write was spooled");
     server.stop();
     home.verify();
 }

@@ -10,14 +10,14 @@ use super::sender::{Ending, Plan, Sent, StreamUpload, content_of};
 use super::watcher::Shown;
 use crate::http::CrashClient;
 
-/// One stream: its plan, and its result.
-pub(super) struct Played {
+/// One stream: its plan, and what its client sent and received.
+pub(super) struct SentStream {
     pub(super) plan: Plan,
     pub(super) sent: Sent,
 }
 
-/// All items of a session; checks that their seqs are dense and their ids unique.
-pub(super) fn journal(client: &CrashClient, session: &str) -> Vec<Value> {
+/// Reads all items of a session; checks that their seqs are dense and that item ids and call ids are unique.
+pub(super) fn ledger_items(client: &CrashClient, session: &str) -> Vec<Value> {
     let (mut items, mut cursor) = (Vec::new(), String::new());
     loop {
         let page = client.get(&format!(
@@ -33,30 +33,30 @@ pub(super) fn journal(client: &CrashClient, session: &str) -> Vec<Value> {
     for (n, item) in items.iter().enumerate() {
         assert_eq!(item["seq"], n + 1, "{session}: {item}");
         if let Some(id) = item["item_id"].as_str() {
-            assert!(ids.insert(id.to_owned()), "{session}: doubled: {item}");
+            assert!(ids.insert(id.to_owned()), "{session}: duplicate: {item}");
         }
         for part in item["parts"].as_array().expect("parts") {
             if let Some(id) = part["call_id"].as_str() {
-                assert!(calls.insert(id.to_owned()), "{session}: doubled: {item}");
+                assert!(calls.insert(id.to_owned()), "{session}: duplicate: {item}");
             }
         }
     }
     items
 }
 
-/// The items of a turn that a stream produced.
+/// Returns the items of a turn that were recorded from a stream.
 pub(super) fn stream_items<'a>(items: &'a [Value], turn: &str) -> Vec<&'a Value> {
-    let of_stream = |item: &&Value| {
+    let is_from_stream = |item: &&Value| {
         item["turn_id"] == turn
             && item["role"] == "assistant"
             && item["item_id"]
                 .as_str()
                 .is_some_and(|id| id.starts_with("st_"))
     };
-    items.iter().filter(of_stream).collect()
+    items.iter().filter(is_from_stream).collect()
 }
 
-/// The recorded content of a turn's streams.
+/// Returns the recorded content of a turn's streams.
 pub(super) fn recorded(items: &[Value], turn: &str) -> String {
     let stream_items = stream_items(items, turn).into_iter();
     stream_items
@@ -64,44 +64,47 @@ pub(super) fn recorded(items: &[Value], turn: &str) -> String {
         .collect()
 }
 
-/// The longest delay between a word that was sent and a draft that showed it to a reader.
-pub(super) fn lateness<'a>(played: &[Played], shown: impl Iterator<Item = &'a Shown>) -> Duration {
-    let mut worst = Duration::ZERO;
-    for (seen, turn, news) in shown.flat_map(|s| &s.grown) {
-        let Some(Played { plan, sent }) = played.iter().find(|p| p.plan.turn == *turn) else {
+/// Returns the longest delay between sending a word and showing it to a reader.
+pub(super) fn longest_draft_delay<'a>(
+    streams: &[SentStream],
+    shown: impl Iterator<Item = &'a Shown>,
+) -> Duration {
+    let mut longest = Duration::ZERO;
+    for (shown_at, turn, added) in shown.flat_map(|s| &s.additions) {
+        let Some(SentStream { plan, sent }) = streams.iter().find(|s| s.plan.turn == *turn) else {
             continue;
         };
         let name = format!("{}.", plan.request);
-        let Some(at) = news.rfind(&name) else {
+        let Some(at) = added.rfind(&name) else {
             continue;
         };
-        let word = news[at..].split(' ').next().expect("a word");
-        // An incomplete word cannot be found.
+        let word = added[at..].split(' ').next().expect("a word");
+        // A word that is not shown completely cannot be located.
         let Some(at) = sent.text.find(&format!("{word} ")) else {
             continue;
         };
         let mark = sent.marks.iter().find(|m| m.end > at).expect("a mark");
-        worst = worst.max(seen.saturating_duration_since(mark.at));
+        longest = longest.max(shown_at.saturating_duration_since(mark.at));
     }
-    worst
+    longest
 }
 
 /// The result of one stream.
 pub(super) struct StreamOutcome {
     pub(super) status: String,
-    /// How long before `killed` the first missing piece was sent.
+    /// How long before the kill the first missing piece was sent; `None` if nothing is missing.
     pub(super) missing: Option<Duration>,
 }
 
 /// Checks one stream after its server was killed: the record is a prefix of what was sent, and everything that was
 /// acknowledged is kept.
-pub(super) fn stream(
+pub(super) fn check_stream(
     client: &CrashClient,
     items: &[Value],
-    played: &Played,
+    stream: &SentStream,
     killed: Instant,
 ) -> StreamOutcome {
-    let Played { plan, sent } = played;
+    let SentStream { plan, sent } = stream;
     let turn = client.get(&plan.path());
     let status = turn["status"].as_str().expect("a status").to_owned();
     let text = recorded(items, &plan.turn);
@@ -110,8 +113,8 @@ pub(super) fn stream(
         "{plan:?}\nsent: {:?}\nrecorded: {text:?}",
         sent.text
     );
-    if let Some(reported) = sent.reported() {
-        assert_eq!(status, reported, "an acknowledged end is lost: {plan:?}");
+    if let Some(answered) = sent.answered_status() {
+        assert_eq!(status, answered, "an acknowledged end is lost: {plan:?}");
         if sent.finished {
             assert_eq!(text, sent.text, "{plan:?}");
         }
@@ -119,27 +122,30 @@ pub(super) fn stream(
     if sent.cancelled {
         assert_eq!(status, "cancelled", "{plan:?}");
     }
-    let possible = match (plan.ending, status.as_str()) {
-        (_, "interrupted") => sent.reported().is_none(),
-        // The ledger contains nothing of the stream, or all of it while the turn waits for results of calls.
+    let is_possible = match (plan.ending, status.as_str()) {
+        (_, "interrupted") => sent.answered_status().is_none(),
+        // The ledger contains nothing of the stream, or all of it if the turn waits for the results of calls.
         (_, "open") => text.is_empty() || (sent.finished && text == sent.text),
         (Ending::Finish(_), "finalized") => text == sent.text,
-        (Ending::Vanish(_), "failed") | (Ending::Cancel(_), "cancelled") => true,
+        (Ending::Disconnect(_), "failed") | (Ending::Cancel(_), "cancelled") => true,
         _ => false,
     };
-    assert!(possible, "{plan:?}: {status}\n{text:?}");
-    let first = sent.marks.iter().find(|m| m.end > text.len() && m.shown);
+    assert!(
+        is_possible,
+        "{plan:?}: impossible status {status} with recorded text {text:?}"
+    );
+    let first_missing = sent.marks.iter().find(|m| m.end > text.len() && m.shown);
     let closed = matches!(status.as_str(), "failed" | "cancelled" | "finalized");
     StreamOutcome {
         status,
-        missing: first
+        missing: first_missing
             .filter(|_| !closed)
             .map(|mark| killed.saturating_duration_since(mark.at)),
     }
 }
 
 /// Checks that the ledger contains everything that a reader was shown.
-pub(super) fn shown(items: &[Value], shown: &Shown) {
+pub(super) fn assert_shown_kept(items: &[Value], shown: &Shown) {
     for item in &shown.items {
         assert!(items.contains(item), "shown, but not in the ledger: {item}");
     }
@@ -147,19 +153,19 @@ pub(super) fn shown(items: &[Value], shown: &Shown) {
         let item = items.iter().find(|i| i["item_id"] == **id);
         let item = item.unwrap_or_else(|| panic!("shown, but not in the ledger: {id}: {text:?}"));
         let part = &item["parts"][usize::try_from(*part).expect("a small number")];
-        let there = match (&part["text"], &part["args"]) {
+        let recorded = match (&part["text"], &part["args"]) {
             (Value::String(text), _) | (_, Value::String(text)) => text.clone(),
             (_, args) => args.to_string(),
         };
         assert!(
-            there.starts_with(text.as_str()),
-            "{text:?} is not in {item}"
+            recorded.starts_with(text.as_str()),
+            "shown, but not in the ledger: {text:?} of {item}"
         );
     }
 }
 
-/// Checks that a restore succeeds in every format.
-pub(super) fn restores(client: &CrashClient, session: &str) {
+/// Checks that a context can be restored in every format, without an unanswered call.
+pub(super) fn assert_restorable(client: &CrashClient, session: &str) {
     for format in [
         "openai-chat",
         "openai-responses",
@@ -177,22 +183,23 @@ pub(super) fn restores(client: &CrashClient, session: &str) {
     }
 }
 
-/// Continues the turn if it has not ended; its earlier items must not change.
-pub(super) fn again(origin: &str, plan: &Plan, status: &str) {
+/// Sends another stream to a turn with `status`. An open or interrupted turn is continued and finalized, and its
+/// earlier items do not change; any other turn refuses the stream.
+pub(super) fn continue_turn(origin: &str, plan: &Plan, status: &str) {
     let client = CrashClient::new(origin);
-    let before = journal(&client, &plan.session);
+    let before = ledger_items(&client, &plan.session);
     let path = format!("/api/v1/sessions/{}/turns", plan.session);
     let turn = client
         .post(&path, &question(&plan.request))
         .unwrap_or_else(|e| panic!("{path}: {}", e.0));
     assert_eq!(turn.status, 200, "{turn:?}");
-    let open = matches!(status, "open" | "interrupted");
-    let expected = if open { "open" } else { status };
+    let continues = matches!(status, "open" | "interrupted");
+    let expected = if continues { "open" } else { status };
     assert_eq!(turn.body["status"], expected, "{plan:?}");
     let tag = format!("{}-again", plan.request);
     let mut script = Script::new(plan.format, tag.clone());
     let mut upload = StreamUpload::begin(origin, plan).expect("a connection");
-    // A refusal may arrive before everything is sent.
+    // Sending may fail, because a refusal may arrive before everything is sent.
     let _ = upload.send(&script.begin());
     let mut text = String::new();
     for n in 0..3 {
@@ -200,19 +207,19 @@ pub(super) fn again(origin: &str, plan: &Plan, status: &str) {
         let n = usize::try_from(n).expect("a small number");
         for piece in script.next(n, false, &mut rng) {
             let _ = upload.send(&piece.bytes);
-            text += &piece.says;
+            text += &piece.content;
         }
     }
     let _ = upload.send(&script.finish()).and_then(|()| upload.end());
     let reply = upload.reply().expect("an answer");
-    if !open {
+    if !continues {
         assert_eq!(reply.code(), "turn_closed", "{plan:?}: {reply:?}");
         return;
     }
     assert_eq!(reply.status, 200, "{plan:?}: {reply:?}");
     assert_eq!(reply.body["status"], "finalized", "{plan:?}: {reply:?}");
     assert_eq!(reply.body["answer_neutral"], text, "{plan:?}");
-    let after = journal(&client, &plan.session);
+    let after = ledger_items(&client, &plan.session);
     assert!(after.starts_with(&before), "{plan:?}");
     let finals = after[before.len()..]
         .iter()
@@ -221,7 +228,7 @@ pub(super) fn again(origin: &str, plan: &Plan, status: &str) {
     assert_eq!(finals, [text], "{plan:?}");
 }
 
-/// The body that starts a turn.
+/// Returns the body of a request that starts a turn.
 pub(super) fn question(request: &str) -> Value {
     json!({ "request_id": request, "question_neutral": "Which way?" })
 }

@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use rand::Rng;
 
-use super::check::{journal, question, stream_items};
+use super::check::{ledger_items, question, stream_items};
 use super::script::{Format, Script};
 use super::sender::{Ending, Plan, StreamUpload};
 use crate::Seed;
@@ -13,24 +13,27 @@ use crate::http::CrashClient;
 use crate::image::flushes;
 use crate::server::{CrashServer, Home};
 
-/// Flushes in addition to those of pieces and drafts: the start and the end of the recording, and one draft more than the
-/// time suggests.
+/// Flushes other than those of items and drafts: the start and the end of the recording, and one more draft than the
+/// duration divided by the interval.
 const OTHER_FLUSHES: u64 = 3;
-/// The anchor outside the store is updated after writes other than drafts, at most once in this interval.
+/// The server updates the anchor after writes other than drafts, at most once in this interval.
 const ANCHORED_EVERY_MS: u64 = 50;
+/// The interval at which the server writes drafts.
+const DRAFT_EVERY_MS: u64 = 250;
 
 #[test]
-fn a_stream_costs_a_flush_for_each_piece_and_four_a_second() {
-    let seed = Seed::of("a_stream_costs_a_flush_for_each_piece_and_four_a_second");
+fn a_stream_costs_one_flush_per_item_and_four_per_second() {
+    let seed = Seed::new("a_stream_costs_one_flush_per_item_and_four_per_second");
     let mut rng = seed.rng(0);
     for (format, pace) in [(Format::Anthropic, 2..15), (Format::Gemini, 60..200)] {
         let home = Home::new();
-        let record = home.beside("record");
+        let record = home.test_file("record");
         let faults = Faults {
             record: Some(record.clone()),
             ..Faults::default()
         };
-        let server = CrashServer::start_with(&home, &faults).unwrap_or_else(|e| panic!("{e:?}"));
+        let server =
+            CrashServer::start_with_faults(&home, &faults).unwrap_or_else(|e| panic!("{e:?}"));
         let client = CrashClient::new(server.origin());
         let path = "/api/v1/sessions/s/turns";
         let turn = client
@@ -46,10 +49,10 @@ fn a_stream_costs_a_flush_for_each_piece_and_four_a_second() {
             delay: Duration::ZERO,
             pace: Duration::ZERO,
         };
-        // The background work of the server's start is finished.
+        // Lets the server finish the background work of its start.
         std::thread::sleep(Duration::from_millis(500));
-        let counts = || (flushes(&record, ".db"), flushes(&record, ".anchor"));
-        let before = counts();
+        let count_flushes = || (flushes(&record, ".db"), flushes(&record, ".anchor"));
+        let before = count_flushes();
         let begin = Instant::now();
         let mut script = Script::new(format, "r".to_owned());
         let mut upload = StreamUpload::begin(server.origin(), &plan).expect("a connection");
@@ -70,23 +73,24 @@ fn a_stream_costs_a_flush_for_each_piece_and_four_a_second() {
         let reply = upload.reply().expect("an answer");
         assert_eq!(reply.status, 200, "{reply:?}");
         let took = begin.elapsed();
-        let after = counts();
-        let (count, anchored) = (after.0 - before.0, after.1 - before.1);
-        let items = journal(&client, "s");
-        let pieces = u64::try_from(stream_items(&items, &plan.turn).len()).expect("a small number");
+        let after = count_flushes();
+        let (store_flushes, anchor_flushes) = (after.0 - before.0, after.1 - before.1);
+        let items = ledger_items(&client, "s");
+        let item_count =
+            u64::try_from(stream_items(&items, &plan.turn).len()).expect("a small number");
         let took = u64::try_from(took.as_millis()).expect("a short time");
         eprintln!(
-            "{}: {count} flushes of the store and {anchored} of the witness for {pieces} pieces in {took} ms",
-            format.word()
+            "{}: {store_flushes} flushes of the store and {anchor_flushes} of the anchor for {item_count} items in {took} ms",
+            format.name()
         );
-        assert!(pieces > 0, "nothing was recorded");
+        assert!(item_count > 0, "nothing was recorded");
         assert!(
-            count <= pieces + took / 250 + OTHER_FLUSHES,
-            "{count} flushes for {pieces} pieces in {took} ms"
+            store_flushes <= item_count + took / DRAFT_EVERY_MS + OTHER_FLUSHES,
+            "{store_flushes} flushes of the store for {item_count} items in {took} ms"
         );
         assert!(
-            anchored <= pieces.min(took / ANCHORED_EVERY_MS) + OTHER_FLUSHES,
-            "{anchored} of the witness for {pieces} pieces in {took} ms"
+            anchor_flushes <= item_count.min(took / ANCHORED_EVERY_MS) + OTHER_FLUSHES,
+            "{anchor_flushes} flushes of the anchor for {item_count} items in {took} ms"
         );
         server.stop();
         home.verify();

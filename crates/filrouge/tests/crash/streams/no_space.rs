@@ -1,4 +1,5 @@
-//! A stream while the disk is full: a short shortage has no effect, a long one is reported, and shown text is kept.
+//! A stream while the disk is full. A short shortage of space has no effect, a long one is reported, and text that was
+//! shown is kept.
 
 use std::fs;
 use std::time::{Duration, Instant};
@@ -6,7 +7,7 @@ use std::time::{Duration, Instant};
 use rand::SeedableRng;
 use rand::rngs::StdRng;
 
-use super::check::{self, journal, question, recorded};
+use super::check::{self, ledger_items, question, recorded};
 use super::script::{Format, Script};
 use super::sender::{Ending, Plan, StreamUpload};
 use super::watcher::Shown;
@@ -15,11 +16,12 @@ use crate::disk::Faults;
 use crate::http::{CrashClient, CrashReply};
 use crate::server::{CrashServer, Home};
 
-/// How long a recorder waits for a ledger that does not answer, plus some time for the disk.
+/// The longest time until the client has its answer: how long a recording waits for a full ledger, with a margin.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(30);
-/// Longer than the interval between drafts.
-const A_WHILE: Duration = Duration::from_millis(800);
+/// A pause in which a draft is certainly written.
+const DRAFT_PAUSE: Duration = Duration::from_millis(800);
 
+/// Starts a turn, and plans its stream.
 fn plan(client: &CrashClient, request: &str, format: Format) -> Plan {
     let path = "/api/v1/sessions/s/turns";
     let turn = client
@@ -38,15 +40,17 @@ fn plan(client: &CrashClient, request: &str, format: Format) -> Plan {
 }
 
 /// A stream that the test sends piece by piece.
-struct Hand {
+struct ManualStream {
     script: Script,
     upload: StreamUpload,
     rng: StdRng,
+    /// The number of words sent so far.
     words: usize,
+    /// The text sent so far.
     text: String,
 }
 
-impl Hand {
+impl ManualStream {
     fn begin(server: &CrashServer, plan: &Plan) -> Self {
         let script = Script::new(plan.format, plan.request.clone());
         let mut upload = StreamUpload::begin(server.origin(), plan).expect("a connection");
@@ -60,16 +64,18 @@ impl Hand {
         }
     }
 
-    fn say(&mut self, words: usize) {
+    /// Sends this many further words.
+    fn send_words(&mut self, words: usize) {
         for n in self.words..self.words + words {
             for piece in self.script.next(n, false, &mut self.rng) {
                 self.upload.send(&piece.bytes).expect("a server");
-                self.text += &piece.says;
+                self.text += &piece.content;
             }
         }
         self.words += words;
     }
 
+    /// Ends the stream; returns the answer and the text of the stream.
     fn finish(mut self) -> (CrashReply, String) {
         self.upload
             .send(&self.script.finish())
@@ -80,17 +86,18 @@ impl Hand {
 }
 
 #[test]
-fn a_stream_survives_a_full_disk_or_reports_its_failure() {
-    let _seed = Seed::of("a_stream_survives_a_full_disk_or_reports_its_failure");
+fn a_stream_survives_a_full_disk_or_reports_it() {
+    let _seed = Seed::new("a_stream_survives_a_full_disk_or_reports_it");
     let home = Home::new();
-    let (arm, free) = (home.beside("arm"), home.beside("free"));
+    let (arm, free) = (home.test_file("arm"), home.test_file("free"));
     let faults = Faults {
         enospc_at: Some(0),
         enospc_off: Some(free.clone()),
         arm: Some(arm.clone()),
         ..Faults::default()
     };
-    let mut server = CrashServer::start_set(&home, &faults, &[("FILROUGE_STREAM_TIMEOUT_S", "3")]);
+    let mut server =
+        CrashServer::start_with_env(&home, &faults, &[("FILROUGE_STREAM_TIMEOUT_S", "3")]);
     let client = CrashClient::new(server.origin());
     let (kept, lost) = (
         plan(&client, "kept", Format::Anthropic),
@@ -99,27 +106,27 @@ fn a_stream_survives_a_full_disk_or_reports_its_failure() {
     let origin = server.origin().to_owned();
     let watcher = std::thread::spawn(move || Shown::run(&origin, "s"));
 
-    let mut hand = Hand::begin(&server, &kept);
-    hand.say(20);
-    std::thread::sleep(A_WHILE);
+    let mut stream = ManualStream::begin(&server, &kept);
+    stream.send_words(20);
+    std::thread::sleep(DRAFT_PAUSE);
     fs::write(&arm, "").expect("fill the disk");
-    hand.say(20);
-    std::thread::sleep(A_WHILE * 2);
+    stream.send_words(20);
+    std::thread::sleep(DRAFT_PAUSE * 2);
     fs::write(&free, "").expect("make room");
-    hand.say(20);
-    let (reply, text) = hand.finish();
+    stream.send_words(20);
+    let (reply, text) = stream.finish();
     assert_eq!(reply.status, 200, "{reply:?}");
     assert_eq!(reply.body["status"], "finalized");
     assert_eq!(reply.body["answer_neutral"], text);
 
-    let mut hand = Hand::begin(&server, &lost);
-    hand.say(20);
-    std::thread::sleep(A_WHILE);
+    let mut stream = ManualStream::begin(&server, &lost);
+    stream.send_words(20);
+    std::thread::sleep(DRAFT_PAUSE);
     fs::remove_file(&free).expect("fill the disk again");
-    let shown = hand.text.clone();
+    let shown = stream.text.clone();
     let begin = Instant::now();
-    hand.say(20);
-    let reply = hand.upload.reply().expect("an answer");
+    stream.send_words(20);
+    let reply = stream.upload.reply().expect("an answer");
     let took = begin.elapsed();
     assert_eq!(
         (reply.status, reply.code()),
@@ -130,29 +137,36 @@ fn a_stream_survives_a_full_disk_or_reports_its_failure() {
         reply.content_type.starts_with("application/problem+json"),
         "{reply:?}"
     );
-    assert!(took < ANSWER_TIMEOUT, "{took:?}");
+    assert!(took < ANSWER_TIMEOUT, "the refusal took {took:?}");
     assert_eq!(client.get(&lost.path())["status"], "open");
 
     fs::write(&free, "").expect("free the space");
     let begin = Instant::now();
     while client.get(&lost.path())["status"] == "open" {
-        assert!(begin.elapsed() < ANSWER_TIMEOUT, "the turn stays open");
+        assert!(
+            begin.elapsed() < ANSWER_TIMEOUT,
+            "the turn is not marked as interrupted"
+        );
         std::thread::sleep(Duration::from_millis(50));
     }
     eprintln!(
-        "the client had its answer after {took:?}, the turn was marked {:?} after space was free",
+        "the client was refused after {took:?}; the turn was marked {:?} after space was free",
         begin.elapsed()
     );
     assert_eq!(client.get(&lost.path())["status"], "interrupted");
-    assert_eq!(recorded(&journal(&client, "s"), &lost.turn), shown);
-    check::restores(&client, "s");
-    check::again(server.origin(), &lost, "interrupted");
+    assert_eq!(recorded(&ledger_items(&client, "s"), &lost.turn), shown);
+    check::assert_restorable(&client, "s");
+    check::continue_turn(server.origin(), &lost, "interrupted");
     server.kill();
-    let watched = watcher.join().expect("a watcher");
+    let shown_to_watcher = watcher.join().expect("a watcher");
     let server = CrashServer::start(&home);
-    let items = journal(&CrashClient::new(server.origin()), "s");
-    check::shown(&items, &watched);
-    assert!(watched.drafts.len() >= 2, "{:?}", watched.drafts);
+    let items = ledger_items(&CrashClient::new(server.origin()), "s");
+    check::assert_shown_kept(&items, &shown_to_watcher);
+    assert!(
+        shown_to_watcher.drafts.len() >= 2,
+        "{:?}",
+        shown_to_watcher.drafts
+    );
     server.stop();
     home.verify();
 }

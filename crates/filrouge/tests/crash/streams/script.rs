@@ -1,4 +1,4 @@
-//! A provider's stream: the same words and calls in each format.
+//! Generates a provider's stream: the same words and calls in each format.
 
 use std::fmt::Write as _;
 
@@ -26,7 +26,7 @@ impl Format {
     ];
 
     /// The value of `format=`.
-    pub(super) fn word(self) -> &'static str {
+    pub(super) fn name(self) -> &'static str {
         match self {
             Self::Chat => "openai-chat",
             Self::Anthropic => "anthropic",
@@ -37,26 +37,26 @@ impl Format {
     }
 }
 
-/// Some bytes of a stream, and their content.
+/// A piece of a stream: its bytes, and their content.
 pub(super) struct Piece {
     pub(super) bytes: String,
-    /// The content, in the notation of [`call_began`] and [`CALL_ENDED`].
-    pub(super) says: String,
-    /// Whether a draft may show it at once: arguments of calls are held back while they could become a credential, and
-    /// chat completions do not mark where a call ends.
+    /// The content, in the notation of [`call_start`] and [`CALL_END`].
+    pub(super) content: String,
+    /// Whether the server must show or record the piece at once. It holds back the arguments of an unfinished call,
+    /// which may become a credential, and chat completions do not mark where a call ends.
     pub(super) shown: bool,
 }
 
-/// The notation for the start of a call.
-pub(super) fn call_began(id: &str) -> String {
+/// Returns the notation for the start of a call.
+pub(super) fn call_start(id: &str) -> String {
     format!("\u{1}{id}\u{2}")
 }
 
 /// The notation for the end of a call, after its arguments.
-pub(super) const CALL_ENDED: &str = "\u{3}";
+pub(super) const CALL_END: &str = "\u{3}";
 
-/// An unfinished text.
-struct Open {
+/// A text that has not ended.
+struct OpenText {
     index: u64,
     text: String,
 }
@@ -66,9 +66,10 @@ pub(super) struct Script {
     format: Format,
     /// A tag that is unique among all streams of the test.
     tag: String,
+    /// The index of the next text or call.
     index: u64,
     calls: u64,
-    open: Option<Open>,
+    open: Option<OpenText>,
     ends_with_call: bool,
 }
 
@@ -80,6 +81,7 @@ fn data(data: &Value) -> String {
     format!("data: {data}\n\n")
 }
 
+/// Formats an event whose data contains its name as `type`.
 fn typed(mut members: Value, kind: &str) -> String {
     members["type"] = kind.into();
     event(kind, &members)
@@ -112,7 +114,7 @@ impl Script {
         }
     }
 
-    /// The bytes before the first word.
+    /// Returns the bytes before the first word.
     pub(super) fn begin(&self) -> String {
         match self.format {
             Format::Chat | Format::Gemini => String::new(),
@@ -129,7 +131,7 @@ impl Script {
         }
     }
 
-    /// The next word, or the next call in several pieces.
+    /// Returns word `n`, or a call in several pieces if `calls` are allowed.
     pub(super) fn next(&mut self, n: usize, calls: bool, rng: &mut StdRng) -> Vec<Piece> {
         // In chat completions, calls follow all text.
         let only_calls = self.format == Format::Chat && self.calls > 0;
@@ -148,13 +150,13 @@ impl Script {
         }
         word.push(' ');
         vec![Piece {
-            bytes: self.say(&word),
-            says: word,
+            bytes: self.text_event(&word),
+            content: word,
             shown: true,
         }]
     }
 
-    fn say(&mut self, word: &str) -> String {
+    fn text_event(&mut self, word: &str) -> String {
         let mut out = String::new();
         let index = match &mut self.open {
             Some(open) => {
@@ -164,8 +166,8 @@ impl Script {
             None => {
                 let index = self.index;
                 self.index += 1;
-                out = self.opening(index);
-                self.open = Some(Open {
+                out = self.start_text(index);
+                self.open = Some(OpenText {
                     index,
                     text: word.to_owned(),
                 });
@@ -189,7 +191,7 @@ impl Script {
         }
     }
 
-    fn opening(&self, index: u64) -> String {
+    fn start_text(&self, index: u64) -> String {
         let id = format!("m{index}");
         match self.format {
             Format::Chat | Format::Gemini => String::new(),
@@ -214,8 +216,8 @@ impl Script {
         }
     }
 
-    fn close(&mut self) -> String {
-        let Some(Open { index, text }) = self.open.take() else {
+    fn end_text(&mut self) -> String {
+        let Some(OpenText { index, text }) = self.open.take() else {
             return String::new();
         };
         let id = format!("m{index}");
@@ -237,12 +239,12 @@ impl Script {
     }
 
     fn call(&mut self) -> Vec<Piece> {
-        let closed = self.close();
+        let closed = self.end_text();
         let id = format!("call-{}-{}", self.tag, self.calls);
         let args = json!({ "where": format!("left of {} ü", self.calls) });
         let call = Call {
             index: self.index,
-            place: self.calls,
+            call_index: self.calls,
             id,
             text: args.to_string(),
             args,
@@ -256,19 +258,19 @@ impl Script {
             Format::AgUi => call.ag_ui(),
         };
         pieces[0].0.insert_str(0, &closed);
-        let (last, reported) = (pieces.len() - 1, self.format != Format::Chat);
-        let piece = |(n, (bytes, says))| Piece {
+        let (last, marks_end) = (pieces.len() - 1, self.format != Format::Chat);
+        let piece = |(n, (bytes, content))| Piece {
             bytes,
-            says,
-            shown: reported && n == last,
+            content,
+            shown: marks_end && n == last,
         };
         pieces.into_iter().enumerate().map(piece).collect()
     }
 
-    /// The end of the stream: the answer, or calls whose results are pending.
+    /// Returns the bytes that end the stream, after the answer or after calls whose results are pending.
     pub(super) fn finish(&mut self) -> String {
-        let waits = self.ends_with_call;
-        let closed = self.close();
+        let pending = self.ends_with_call;
+        let closed = self.end_text();
         closed
             + &match self.format {
                 Format::Chat => {
@@ -276,7 +278,7 @@ impl Script {
                     choice(&json!({}), Some(reason)) + "data: [DONE]\n\n"
                 }
                 Format::Anthropic => {
-                    let reason = if waits { "tool_use" } else { "end_turn" };
+                    let reason = if pending { "tool_use" } else { "end_turn" };
                     typed(
                         json!({"delta": {"stop_reason": reason}, "usage": {"output_tokens": 9}}),
                         "message_delta",
@@ -294,56 +296,55 @@ impl Script {
     }
 }
 
-/// A call of a tool.
+/// A tool call.
 struct Call {
-    /// Its index among all content.
+    /// Its index among all texts and calls.
     index: u64,
-    /// Its index among calls.
-    place: u64,
+    call_index: u64,
     id: String,
     args: Value,
     text: String,
 }
 
-/// Bytes, and their content.
-type Says = (String, String);
+/// The bytes of a piece, and their content.
+type Pair = (String, String);
 
 impl Call {
-    /// The arguments, split into two pieces.
+    /// Splits the arguments into two pieces.
     fn halves(&self) -> (&str, &str) {
         let middle = self.text.char_indices().nth(9).map_or(0, |(at, _)| at);
         self.text.split_at(middle)
     }
 
-    /// The four pieces of a call: a start, the arguments in two pieces, and an end.
-    fn four(&self, began: String, more: impl Fn(&str) -> String, ended: String) -> Vec<Says> {
+    /// Returns a call in four pieces: the start, the arguments in two pieces, and the end.
+    fn four_pieces(&self, start: String, args: impl Fn(&str) -> String, end: String) -> Vec<Pair> {
         let (one, two) = self.halves();
         vec![
-            (began, call_began(&self.id)),
-            (more(one), one.to_owned()),
-            (more(two), two.to_owned()),
-            (ended, CALL_ENDED.to_owned()),
+            (start, call_start(&self.id)),
+            (args(one), one.to_owned()),
+            (args(two), two.to_owned()),
+            (end, CALL_END.to_owned()),
         ]
     }
 
-    fn chat(&self) -> Vec<Says> {
+    fn chat(&self) -> Vec<Pair> {
         let (one, two) = self.halves();
         let piece = |call: Value| choice(&json!({ "tool_calls": [call] }), None);
-        let more =
-            |part: &str| piece(json!({"index": self.place, "function": {"arguments": part}}));
-        let began = json!({"index": self.place, "id": self.id, "type": "function",
+        let args =
+            |part: &str| piece(json!({"index": self.call_index, "function": {"arguments": part}}));
+        let start = json!({"index": self.call_index, "id": self.id, "type": "function",
             "function": {"name": "look", "arguments": ""}});
         vec![
-            (piece(began), call_began(&self.id)),
-            (more(one), one.to_owned()),
-            (more(two), two.to_owned() + CALL_ENDED),
+            (piece(start), call_start(&self.id)),
+            (args(one), one.to_owned()),
+            (args(two), two.to_owned() + CALL_END),
         ]
     }
 
-    fn anthropic(&self) -> Vec<Says> {
+    fn anthropic(&self) -> Vec<Pair> {
         let index = self.index;
         let block = json!({"type": "tool_use", "id": self.id, "name": "look", "input": {}});
-        self.four(
+        self.four_pieces(
             typed(
                 json!({"index": index, "content_block": block}),
                 "content_block_start",
@@ -359,13 +360,13 @@ impl Call {
         )
     }
 
-    fn responses(&self) -> Vec<Says> {
+    fn responses(&self) -> Vec<Pair> {
         let (index, id) = (self.index, format!("f{}", self.index));
         let item = |arguments: &str, status: &str| {
             json!({"output_index": index, "item": {"id": id, "type": "function_call", "status": status,
                 "call_id": self.id, "name": "look", "arguments": arguments}})
         };
-        self.four(
+        self.four_pieces(
             typed(item("", "in_progress"), "response.output_item.added"),
             |part| {
                 typed(
@@ -377,22 +378,22 @@ impl Call {
         )
     }
 
-    fn gemini(&self) -> Vec<Says> {
+    fn gemini(&self) -> Vec<Pair> {
         let call = json!({"functionCall": {"id": self.id, "name": "look", "args": self.args}});
-        let says = call_began(&self.id) + &self.text + CALL_ENDED;
-        vec![(candidate(&call, None), says)]
+        let content = call_start(&self.id) + &self.text + CALL_END;
+        vec![(candidate(&call, None), content)]
     }
 
-    fn ag_ui(&self) -> Vec<Says> {
-        let reported = |kind: &str, delta: &str| {
+    fn ag_ui(&self) -> Vec<Pair> {
+        let call_event = |kind: &str, delta: &str| {
             data(
                 &json!({"type": kind, "toolCallId": self.id, "toolCallName": "look", "delta": delta}),
             )
         };
-        self.four(
-            reported("TOOL_CALL_START", ""),
-            |part| reported("TOOL_CALL_ARGS", part),
-            reported("TOOL_CALL_END", ""),
+        self.four_pieces(
+            call_event("TOOL_CALL_START", ""),
+            |part| call_event("TOOL_CALL_ARGS", part),
+            call_event("TOOL_CALL_END", ""),
         )
     }
 }

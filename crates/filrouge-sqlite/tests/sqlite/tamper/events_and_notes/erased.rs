@@ -6,7 +6,7 @@ use filrouge_store::contract::fixture::{anyone, code, item, operator, sid, user}
 use filrouge_types::{Channel, ErrorCode, ItemBody, TenantId};
 
 use super::{BROKEN, World, assert_names, block_on};
-use crate::{keyring, on};
+use crate::{fixture_at, keyring};
 
 #[test]
 fn a_restored_erased_session_is_refused() {
@@ -86,9 +86,9 @@ fn changed_session_secrets_are_refused() {
     }
 }
 
-/// The index of agents is derived and not authenticated: it only selects sessions, and their contents are verified.
+/// The index of agents is derived and not authenticated: it only selects sessions, whose contents are verified.
 #[test]
-fn the_agent_index_only_finds_sessions() {
+fn a_changed_agent_index_cannot_forge_results() {
     block_on(async {
         let sql = "DELETE FROM session_agent WHERE session_pk = $s;
             INSERT INTO session_agent VALUES ('forged', $other), ('forged', $gone), ('forged', 77)";
@@ -133,22 +133,22 @@ fn a_missing_session_blocks_only_its_tenants_feed() {
         for running in [false, true] {
             block_on(async {
                 let (world, f) = World::new().await;
-                let them = Scope::new(TenantId::new("u").unwrap(), Viewer::EndUser(None));
-                f.create(&them, "theirs").await.unwrap();
-                f.session_of(&them, patch("theirs", title("t")))
+                let other_tenant = Scope::new(TenantId::new("u").unwrap(), Viewer::EndUser(None));
+                f.create(&other_tenant, "of_u").await.unwrap();
+                f.session_of(&other_tenant, patch("of_u", title("t")))
                     .await
                     .unwrap();
                 let f = if running {
                     f
                 } else {
                     f.ledger.close().await;
-                    on(&world.0.path().join("f.db"), keyring())
+                    fixture_at(&world.0.path().join("f.db"), keyring())
                 };
                 world.sql(sql);
                 f.clock.advance(60_000_000);
                 let feed = f.feed(&operator("t"), 5).await;
-                assert!(feed.len() > 20 && feed.iter().all(|c| c.session_id != sid("theirs")));
-                for who in [them, operator("u")] {
+                assert!(feed.len() > 20 && feed.iter().all(|c| c.session_id != sid("of_u")));
+                for who in [other_tenant, operator("u")] {
                     let refused = f.ledger.changes(&who, "0".parse().unwrap(), 5).await;
                     assert_eq!(code(refused), BROKEN, "{sql}");
                 }

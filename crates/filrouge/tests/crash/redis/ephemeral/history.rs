@@ -1,4 +1,4 @@
-//! Tracks in which states each server may show a session.
+//! Tracks the states in which each server may show a session.
 
 use std::collections::BTreeSet;
 
@@ -9,39 +9,40 @@ pub(super) struct Turn {
     pub(super) question: String,
 }
 
-/// An acknowledged state.
+/// A state of a session after an acknowledged change.
 #[derive(Debug, Clone)]
 pub(super) struct State {
-    /// The session's incarnation: it grows when the session is created anew.
-    life: u64,
+    /// The number of the session's incarnation, which grows when a lost session is created again.
+    incarnation: u64,
     /// The number of changes within this incarnation.
     version: u64,
-    /// The unique id of the change.
-    word: u64,
+    /// The unique id of the change that led to this state.
+    change_id: u64,
     pub(super) turns: Vec<Turn>,
     /// The number of items: two for each turn, one for each redaction.
     pub(super) items: u64,
-    /// Whether a redaction produced it: no older state of this incarnation may be shown afterwards.
+    /// Whether a redaction led to this state: no older state of this incarnation may be shown afterwards.
     redaction: bool,
 }
 
-/// The consequence when Redis has lost acknowledged turns.
+/// What may happen after Redis has lost acknowledged turns.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Loss {
-    /// Servers that have seen the lost state report the session as gone. Other servers continue from the older state.
+    /// A server that has seen the lost state reports the session as gone. The other server continues from an older
+    /// state.
     Reported,
-    /// A promoted replica may lack the newest turns.
-    OfTheNewest,
+    /// Servers show an older state, because a promoted replica may lack the newest turns.
+    NewestTurns,
 }
 
 /// All states of a session, and the newest one that each server has seen.
 pub(super) struct History {
     pub(super) loss: Loss,
     states: Vec<State>,
-    /// The state that was shown last; `None` after an answer that the session is gone.
-    now: Option<State>,
+    /// The last state that was shown; `None` after an answer that the session is gone.
+    shown: Option<State>,
     seen: [Option<State>; 2],
-    last_word: u64,
+    last_change_id: u64,
 }
 
 impl History {
@@ -49,69 +50,76 @@ impl History {
         Self {
             loss,
             states: Vec::new(),
-            now: None,
+            shown: None,
             seen: [const { None }; 2],
-            last_word: 0,
+            last_change_id: 0,
         }
     }
 
-    /// The turns that were shown last.
+    /// Returns the turns of the last state that was shown.
     pub(super) fn turns(&self) -> &[Turn] {
-        self.now.as_ref().map_or(&[], |now| &now.turns)
+        self.shown.as_ref().map_or(&[], |shown| &shown.turns)
     }
 
-    /// The states from which one of `servers` may have answered, the likeliest first.
-    pub(super) fn open_to(&self, servers: &BTreeSet<usize>) -> Vec<State> {
-        let may = |state: &&State| servers.iter().any(|server| self.may_answer(*server, state));
-        let mut all: Vec<State> = self.states.iter().rev().filter(may).cloned().collect();
-        let now = self.now.as_ref().map(|now| now.word);
-        all.sort_by_key(|state| Some(state.word) != now);
-        all
+    /// Returns the states from which one of `servers` may have answered, the last shown one first.
+    pub(super) fn possible_states(&self, servers: &BTreeSet<usize>) -> Vec<State> {
+        let possible =
+            |state: &&State| servers.iter().any(|server| self.may_answer(*server, state));
+        let mut states: Vec<State> = self.states.iter().rev().filter(possible).cloned().collect();
+        let shown = self.shown.as_ref().map(|shown| shown.change_id);
+        states.sort_by_key(|state| Some(state.change_id) != shown);
+        states
     }
 
-    /// Whether a server may answer from a state, after all that it has seen.
-    fn may_answer(&self, server: usize, of: &State) -> bool {
-        if self.loss == Loss::OfTheNewest {
+    /// Returns whether a server may answer from a state, given the states that it has seen.
+    fn may_answer(&self, server: usize, state: &State) -> bool {
+        if self.loss == Loss::NewestTurns {
             return true;
         }
         let seen = self.seen[server].as_ref();
         let newer = seen.is_none_or(|seen| {
-            seen.word == of.word || (seen.life, seen.version) < (of.life, of.version)
+            seen.change_id == state.change_id
+                || (seen.incarnation, seen.version) < (state.incarnation, state.version)
         });
         let mut redactions = self.states.iter().filter(|other| other.redaction);
-        newer && !redactions.any(|other| other.life == of.life && other.version > of.version)
+        newer
+            && !redactions.any(|other| {
+                other.incarnation == state.incarnation && other.version > state.version
+            })
     }
 
-    /// Applies a change to a state, or to none; `None` when `server` cannot answer from the result.
-    pub(super) fn changed(
+    /// Applies a change to a state, or creates the session. Returns the new state; `None` if `server` may not answer
+    /// from it.
+    pub(super) fn apply(
         &mut self,
         server: usize,
         from: Option<State>,
         change: impl FnOnce(&mut State),
     ) -> Option<State> {
-        self.last_word += 1;
+        self.last_change_id += 1;
         let mut next = from.unwrap_or_else(|| State {
-            life: 1 + self.states.iter().map(|s| s.life).max().unwrap_or(0),
+            incarnation: 1 + self.states.iter().map(|s| s.incarnation).max().unwrap_or(0),
             version: 0,
-            word: 0,
+            change_id: 0,
             turns: Vec::new(),
             items: 0,
             redaction: false,
         });
-        (next.version, next.word, next.redaction) = (next.version + 1, self.last_word, false);
+        (next.version, next.change_id, next.redaction) =
+            (next.version + 1, self.last_change_id, false);
         change(&mut next);
         self.may_answer(server, &next).then_some(next)
     }
 
     /// Notes that a server answered from a state.
-    pub(super) fn saw(&mut self, server: usize, state: &State) {
+    pub(super) fn note_state(&mut self, server: usize, state: &State) {
         self.keep(state);
-        self.now = Some(state.clone());
+        self.shown = Some(state.clone());
         self.seen[server] = Some(state.clone());
     }
 
-    /// Notes that one of these states was reached; which one is unknown, as the session is gone.
-    pub(super) fn one_of(&mut self, states: &[State]) {
+    /// Notes that the session reached one of these states. Which one is unknown, because the session is gone.
+    pub(super) fn note_one_of(&mut self, states: &[State]) {
         for state in states {
             self.keep(&State {
                 redaction: false,
@@ -120,20 +128,25 @@ impl History {
         }
     }
 
+    /// Adds a state, unless it is known.
     fn keep(&mut self, state: &State) {
-        if self.states.iter().all(|known| known.word != state.word) {
+        if self
+            .states
+            .iter()
+            .all(|known| known.change_id != state.change_id)
+        {
             self.states.push(state.clone());
         }
     }
 
     /// Notes that the session is reported as gone.
-    pub(super) fn lost(&mut self) {
-        self.now = None;
+    pub(super) fn note_loss(&mut self) {
+        self.shown = None;
     }
 }
 
 impl State {
-    /// The questions that a list of this state shows.
+    /// Returns the questions that a list of turns shows in this state.
     pub(super) fn questions(&self, redacted: &BTreeSet<String>) -> Vec<String> {
         let shown = self.turns.iter().map(|turn| turn.question.clone());
         shown.filter(|q| !redacted.contains(q)).collect()
@@ -143,7 +156,7 @@ impl State {
         self.turns.contains(turn)
     }
 
-    pub(super) fn say(&mut self, turn: Turn) {
+    pub(super) fn add_turn(&mut self, turn: Turn) {
         self.turns.push(turn);
         self.items += 2;
     }

@@ -1,0 +1,125 @@
+//! The measured PostgreSQL server, and a fresh store for each leg.
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use anyhow::{Context, Result};
+use filrouge_testbed::{Options, Server};
+use tempfile::TempDir;
+
+use crate::Setup;
+use crate::product::Product;
+use crate::workload::{Turns, session};
+
+/// The number of sessions in every store; all of them write concurrently.
+pub(crate) const SESSIONS: usize = 32;
+/// The number of the first session: four digits, so that all names have the same length.
+pub(crate) const FIRST_SESSION: usize = 1000;
+/// The store that every leg's store is copied from.
+const PREPARED: &str = "prepared";
+
+/// Typical settings for a server of this size; none reduces durability.
+const SETTINGS: &[(&str, &str)] = &[
+    ("shared_buffers", "512MB"),
+    ("max_wal_size", "4GB"),
+    ("checkpoint_timeout", "30min"),
+    ("logging_collector", "on"),
+    ("log_destination", "jsonlog"),
+    ("log_directory", "log"),
+    ("log_filename", "statements"),
+    ("log_checkpoints", "off"),
+    // Otherwise autovacuum would run in some legs, because their databases are new.
+    ("autovacuum_naptime", "1h"),
+];
+
+/// A durable PostgreSQL server.
+pub(crate) struct DurableServer {
+    pub(crate) postgres: Server,
+    /// Has the keyring of all stores.
+    dir: TempDir,
+    /// The number of stores created so far.
+    stores: AtomicUsize,
+}
+
+impl DurableServer {
+    /// Starts the server, and has the product create a store with sessions of one turn each.
+    pub(crate) async fn start(setup: &Setup) -> Result<Self> {
+        let settings = SETTINGS.iter();
+        let settings = settings.map(|(n, v)| ((*n).to_owned(), (*v).to_owned()));
+        let server = Self {
+            postgres: Server::start(Options {
+                // Results of quick runs are not compared with targets, so durability does not matter.
+                durable: !setup.quick,
+                settings: settings.collect(),
+            }),
+            dir: setup.dir()?,
+            stores: AtomicUsize::new(0),
+        };
+        server.sql("postgres", &format!("CREATE DATABASE {PREPARED}"));
+        let product =
+            Product::open_postgres(&server.postgres.url(PREPARED), server.dir.path()).await?;
+        for n in 0..SESSIONS {
+            let request = Turns::new(n as u64).one().request()?;
+            let id = session(FIRST_SESSION + n)?;
+            product
+                .engine
+                .turns
+                .start(&product.caller, id, request)
+                .await?;
+        }
+        product.close().await;
+        // A database in use cannot be copied, and the product's connections end shortly after it is closed.
+        server.sql(
+            "postgres",
+            &format!("ALTER DATABASE {PREPARED} ALLOW_CONNECTIONS false"),
+        );
+        server.sql("postgres", &format!("SELECT pg_terminate_backend(pid, 10000) FROM pg_stat_activity WHERE datname = '{PREPARED}'"));
+        Ok(server)
+    }
+
+    pub(crate) fn sql(&self, database: &str, statements: &str) -> Vec<filrouge_testbed::Row> {
+        self.postgres.sql(database, statements)
+    }
+
+    /// The first value of the first row.
+    pub(crate) fn first_value(&self, database: &str, statement: &str) -> Result<String> {
+        let row = self.sql(database, statement).into_iter().next();
+        let value = row.and_then(|row| row.into_iter().next().flatten());
+        value.with_context(|| format!("no value in the result of {statement}"))
+    }
+
+    /// A fresh copy of the prepared store, after a checkpoint, so that every leg starts in the same state.
+    pub(crate) fn store(&self) -> Store<'_> {
+        let name = format!("leg_{}", self.stores.fetch_add(1, Ordering::Relaxed));
+        let create = format!("CREATE DATABASE {name} TEMPLATE {PREPARED}");
+        self.sql("postgres", &create);
+        self.sql(&name, "CREATE SEQUENCE turns START 1000; CHECKPOINT");
+        Store { server: self, name }
+    }
+}
+
+/// The store of one leg, dropped with its database.
+pub(crate) struct Store<'s> {
+    pub(crate) server: &'s DurableServer,
+    pub(crate) name: String,
+}
+
+impl Store<'_> {
+    pub(crate) fn url(&self) -> String {
+        self.server.postgres.url(&self.name)
+    }
+
+    /// A new folder for the anchor, with a copy of the keyring.
+    pub(crate) fn anchor_dir(&self) -> Result<TempDir> {
+        let dir = tempfile::tempdir_in(self.server.dir.path())?;
+        let name = "keyring.json";
+        std::fs::copy(self.server.dir.path().join(name), dir.path().join(name))?;
+        Ok(dir)
+    }
+}
+
+impl Drop for Store<'_> {
+    fn drop(&mut self) {
+        let statement = format!("DROP DATABASE {} WITH (FORCE)", self.name);
+        self.server.sql("postgres", &statement);
+    }
+}

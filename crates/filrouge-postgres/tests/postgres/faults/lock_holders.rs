@@ -1,0 +1,160 @@
+//! Writes that wait for another holder of the writers' lock.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use filrouge_store::Ledger;
+use filrouge_testbed::{Cut, Database};
+use filrouge_types::ErrorCode;
+use tokio_postgres::{Client, NoTls};
+
+use super::{put, retry_until_written, texts};
+use crate::database;
+use crate::servers::callers::{eventually, intact};
+use crate::servers::{block_on, close, open, separate_server_options, start_turn};
+
+/// The number of transactions that hold an advisory lock and wait for their client.
+fn silent_holders(database: &Database) -> usize {
+    let sql = "SELECT a.pid FROM pg_locks l JOIN pg_stat_activity a ON a.pid = l.pid
+        WHERE l.locktype = 'advisory' AND l.granted AND l.database = (SELECT oid FROM pg_database
+        WHERE datname = current_database()) AND a.state LIKE 'idle in transaction%'";
+    database.sql(sql).len()
+}
+
+/// A server that freezes in the middle of its transaction must not block the others; when it continues, it writes what
+/// it was about to commit exactly once.
+#[test]
+fn the_transaction_of_a_frozen_server_is_ended() {
+    let database = database();
+    let cut = Cut::before(database.tcp());
+    block_on(async {
+        let (healthy, frozen) = (
+            open(separate_server_options(&database.url())),
+            open(separate_server_options(&cut.url(database.name()))),
+        );
+        let turn = start_turn(&*healthy, "s", "r").await.turn_id;
+        let writing = freeze_during_a_write(&frozen, &cut, &database, turn).await;
+        let words = format!("healthy{}", writing.written);
+        // Returns once the database has ended the other server's transaction.
+        let (seq, replayed) = put(&*healthy, turn, &words).await.unwrap();
+        assert!(!replayed);
+        cut.release();
+        let (late, _) = writing.last.await.unwrap();
+        assert_eq!(late, seq + 1, "the frozen write follows");
+        let mut expected: Vec<String> = (0..writing.written).map(|n| format!("k{n}")).collect();
+        expected.extend([words, format!("k{}", writing.written)]);
+        assert_eq!(texts(&*healthy).await, expected);
+        intact(&*frozen).await;
+        close(vec![healthy, frozen]).await;
+    });
+}
+
+/// A write that is frozen in its transaction.
+struct FrozenWrite {
+    /// The number of writes before it, all of which were answered.
+    written: usize,
+    /// The frozen write.
+    last: tokio::task::JoinHandle<(u64, bool)>,
+}
+
+/// Freezes the network repeatedly until a write is caught between its two round trips.
+async fn freeze_during_a_write(
+    ledger: &Arc<dyn Ledger>,
+    cut: &Cut,
+    database: &Database,
+    turn: filrouge_types::TurnId,
+) -> FrozenWrite {
+    for written in 0..1_000 {
+        let own = ledger.clone();
+        let last =
+            tokio::spawn(
+                async move { retry_until_written(&*own, turn, &format!("k{written}")).await },
+            );
+        tokio::time::sleep(Duration::from_micros(written as u64 * 37 % 4_000)).await;
+        cut.hold();
+        tokio::time::sleep(Duration::from_millis(20)).await;
+        if silent_holders(database) == 1 && !last.is_finished() {
+            return FrozenWrite { written, last };
+        }
+        cut.release();
+        last.await.unwrap();
+    }
+    panic!("no write was frozen between its round trips");
+}
+
+async fn raw(url: &str) -> Client {
+    let (client, connection) = tokio_postgres::connect(url, NoTls).await.unwrap();
+    tokio::spawn(connection);
+    client
+}
+
+/// The lock of the store's writers, computed as the writers compute it.
+fn writers_lock(ledger: &dyn Ledger) -> i64 {
+    let id = ledger.store_id().as_bytes();
+    let hash = filrouge_store::chain::fingerprint(&[b"writers", id]);
+    i64::from_be_bytes(hash[..8].try_into().unwrap())
+}
+
+#[test]
+fn waiting_for_a_busy_holder_is_bounded() {
+    let database = database();
+    block_on(async {
+        let mut options = separate_server_options(&database.url());
+        options.lock_timeout = Duration::from_millis(200);
+        let ledger = open(options);
+        let turn = start_turn(&*ledger, "s", "r").await.turn_id;
+        let holder = raw(&database.url()).await;
+        let acquire = format!(
+            "BEGIN; SELECT pg_advisory_xact_lock({})",
+            writers_lock(&*ledger)
+        );
+        holder.batch_execute(&acquire).await.unwrap();
+        let busy = tokio::spawn(async move {
+            let ended = holder.batch_execute("SELECT pg_sleep(600)").await;
+            assert!(ended.is_err(), "the test cancels this query");
+        });
+        for _ in 0..2 {
+            let refused = put(&*ledger, turn, "k").await.unwrap_err();
+            assert_eq!(refused.code, ErrorCode::StoreUnavailable);
+            assert!(refused.detail.contains("55P03"), "{refused:?}");
+            let hint = refused.hint.unwrap();
+            assert!(hint.contains("another server"), "{hint}");
+            assert!(ledger.health().read_only.is_some());
+        }
+        // Reads need no lock.
+        assert_eq!(texts(&*ledger).await, Vec::<String>::new());
+        database.sql("SELECT pg_cancel_backend(pid) FROM pg_stat_activity WHERE query LIKE '%pg_sleep(600)%' AND pid <> pg_backend_pid()");
+        busy.await.unwrap();
+        assert_eq!(retry_until_written(&*ledger, turn, "k").await, (2, false));
+        assert_eq!(ledger.health().read_only, None);
+        intact(&*ledger).await;
+        close(vec![ledger]).await;
+    });
+}
+
+/// A lock that is released in time only causes a delay.
+#[test]
+fn a_write_waits_for_a_holder_that_ends() {
+    let database = database();
+    block_on(async {
+        let ledger = open(separate_server_options(&database.url()));
+        let turn = start_turn(&*ledger, "s", "r").await.turn_id;
+        let holder = raw(&database.url()).await;
+        let acquire = format!(
+            "BEGIN; SELECT pg_advisory_xact_lock({})",
+            writers_lock(&*ledger)
+        );
+        holder.batch_execute(&acquire).await.unwrap();
+        let own = ledger.clone();
+        let waiting = tokio::spawn(async move { put(&*own, turn, "k").await });
+        let waits = "SELECT 1 FROM pg_locks WHERE locktype = 'advisory' AND NOT granted
+            AND database = (SELECT oid FROM pg_database WHERE datname = current_database())";
+        eventually("the write waits for the lock", || {
+            !database.sql(waits).is_empty()
+        })
+        .await;
+        holder.batch_execute("ROLLBACK").await.unwrap();
+        assert_eq!(waiting.await.unwrap().unwrap(), (2, false));
+        close(vec![ledger]).await;
+    });
+}

@@ -1,0 +1,210 @@
+//! Older rows restored over newer ones, and changes of notes, tokens and erased sessions.
+
+use filrouge_store::contract::asks::anyone_with_secret;
+use filrouge_store::contract::fixture::{anyone, code, operator, sid, user};
+use filrouge_store::verify::Verdict;
+use filrouge_types::ErrorCode;
+
+use super::operations::{Case, case, run_case};
+use super::{block_on, raw, world};
+use crate::{fixture_at, keyring};
+
+const BROKEN: ErrorCode = ErrorCode::IntegrityError;
+/// Restores the victim's older head.
+const HEAD: &str =
+    "UPDATE filrouge.head SET data = (SELECT data FROM old.head WHERE pk = $pk) WHERE pk = $pk";
+
+#[test]
+fn restored_older_rows_are_refused() {
+    let turns = "DELETE FROM filrouge.turn WHERE session_pk = $pk;
+        INSERT INTO filrouge.turn SELECT * FROM old.turn WHERE session_pk = $pk";
+    let turn =
+        "UPDATE filrouge.turn t SET (data, open_since) = (SELECT data, open_since FROM old.turn o
+        WHERE o.session_pk = $pk AND o.open) WHERE session_pk = $pk AND open";
+    run_case(&case("older head", HEAD, "sit1an"));
+    run_case(&case("older turn", turn, "ta"));
+    run_case(&case(
+        "older head and turns",
+        format!("{HEAD}; {turns}"),
+        "sit1an",
+    ));
+    let cut = format!(
+        "{HEAD}; {turns}; DELETE FROM filrouge.item_key WHERE session_pk = $pk;
+         INSERT INTO filrouge.item_key SELECT * FROM old.item_key WHERE session_pk = $pk;
+         DELETE FROM filrouge.event WHERE session_pk = $pk AND number > 2;
+         DELETE FROM filrouge.checkpoint WHERE session_pk = $pk AND seq > 4;
+         DELETE FROM filrouge.record WHERE session_pk = $pk
+             AND first_seq NOT IN (SELECT first_seq FROM old.record WHERE session_pk = $pk)"
+    );
+    run_case(&case("tail cut", cut.clone(), "sit1an"));
+    // The other session has newer commits than the log lists, so it is unclear which of the two is wrong.
+    let with_log = format!(
+        "{cut}; DELETE FROM filrouge.commit_log WHERE commit_no > (SELECT max(commit_no) FROM old.commit_log)"
+    );
+    run_case(&Case {
+        confined: false,
+        ..case("tail cut, with its commits", with_log, "sit1an")
+    });
+}
+
+#[test]
+fn a_removed_session_is_found() {
+    let tables = [
+        "record",
+        "item_key",
+        "turn",
+        "event",
+        "session_agent",
+        "checkpoint",
+    ];
+    let gone = tables
+        .map(|table| format!("DELETE FROM filrouge.{table} WHERE session_pk = $pk;"))
+        .concat();
+    let gone = format!(
+        "{gone} DELETE FROM filrouge.head WHERE pk = $pk; DELETE FROM filrouge.session WHERE pk = $pk;"
+    );
+    run_case(&case("session gone", gone.clone(), "sit1an"));
+    for commits in [
+        "commit_no <= (SELECT max(commit_no) FROM old.commit_log)",
+        "true",
+    ] {
+        let sql = format!("{gone} DELETE FROM filrouge.commit_log WHERE {commits}");
+        run_case(&Case {
+            confined: false,
+            ..case("session gone, with its commits", sql, "sit1an")
+        });
+    }
+}
+
+#[test]
+fn a_rolled_back_store_is_found() {
+    let sql = [
+        "session",
+        "head",
+        "turn",
+        "record",
+        "item_key",
+        "session_agent",
+        "event",
+        "note",
+        "draft",
+        "draft_chunk",
+        "checkpoint",
+        "commit_log",
+    ]
+    .map(|t| format!("DELETE FROM filrouge.{t}; INSERT INTO filrouge.{t} SELECT * FROM old.{t};"))
+    .concat();
+    let sql = format!("BEGIN; {sql} COMMIT");
+    run_case(&Case {
+        confined: false,
+        verify_finds_it: false,
+        ..case("rolled back", sql, "sit1an")
+    });
+}
+
+/// Runs `check` after `sql`, on a ledger that is opened afterwards or on a running one.
+async fn after(sql: &str, running: bool, check: impl AsyncFn(&filrouge_store::contract::Fixture)) {
+    let database = world();
+    let mut open = running.then(|| fixture_at(&database.url(), keyring()));
+    let pk = "(SELECT pk FROM old.session WHERE session_id = 'gone')";
+    let done = raw(&database.url())
+        .await
+        .batch_execute(&sql.replace("$gone", pk))
+        .await;
+    done.unwrap_or_else(|e| panic!("{sql}: {e:?}"));
+    let f = open
+        .take()
+        .unwrap_or_else(|| fixture_at(&database.url(), keyring()));
+    let report = f.ledger.verify(None).await.unwrap();
+    assert_eq!(report.verdict(), Verdict::Broken, "{sql}: {report:?}");
+    if running {
+        super::running::wait_for_report(&f).await;
+    }
+    check(&f).await;
+    f.ledger.close().await;
+}
+
+#[test]
+fn a_restored_erased_session_is_refused() {
+    let row = "UPDATE filrouge.session SET erased = NULL, status = 0 WHERE pk = $gone";
+    let head = "UPDATE filrouge.head SET data = (SELECT data FROM old.head WHERE pk = $gone) WHERE pk = $gone";
+    let rows = ["record", "item_key", "turn", "event", "checkpoint"].map(|t| {
+        format!("INSERT INTO filrouge.{t} SELECT * FROM old.{t} WHERE session_pk = $gone")
+    });
+    for running in [false, true] {
+        for sql in [
+            row.to_owned(),
+            format!("{row}; {head}"),
+            format!("{row}; {head}; {}", rows.join(";")),
+        ] {
+            block_on(after(&sql, running, async |f| {
+                for who in [anyone(), operator("t"), user("ann")] {
+                    assert_eq!(code(f.session(&who, "gone").await), BROKEN, "{sql}");
+                    assert_eq!(code(f.ledger.items(&who, &sid("gone"), 0, 9).await), BROKEN);
+                    assert_eq!(code(f.create(&who, "gone").await), BROKEN, "{sql}");
+                }
+                assert!(f.items(&anyone(), "other", 9).await.len() > 4);
+            }));
+        }
+    }
+    // Reads stop at the tombstone; `verify` finds the restored rows.
+    for sql in rows {
+        block_on(after(&sql, false, async |f| {
+            let read = f.ledger.items(&anyone(), &sid("gone"), 0, 9).await;
+            assert_eq!(code(read), ErrorCode::SessionErased);
+        }));
+    }
+}
+
+#[test]
+fn changed_tokens_are_refused() {
+    for (session, value) in [
+        ("kept", "NULL"),
+        ("kept", "'\\x00112233445566778899aabbccddeeff'"),
+        ("kept", "'\\x00'"),
+        (
+            "victim",
+            "(SELECT token FROM filrouge.session WHERE session_id = 'kept')",
+        ),
+    ] {
+        for running in [false, true] {
+            let sql = format!(
+                "UPDATE filrouge.session SET token = {value} WHERE session_id = '{session}'"
+            );
+            block_on(after(&sql, running, async |f| {
+                for who in [
+                    anyone(),
+                    anyone_with_secret(f, "secret"),
+                    user("ann"),
+                    operator("t"),
+                ] {
+                    let read = f.session(&who, session).await;
+                    assert_eq!(code(read), BROKEN, "{session} {value} {who:?}");
+                }
+            }));
+        }
+    }
+}
+
+#[test]
+fn changed_notes_are_refused() {
+    for sql in [
+        "UPDATE filrouge.note SET data = '' WHERE name = 'a'",
+        "DELETE FROM filrouge.note WHERE name = 'a'",
+        "UPDATE filrouge.note SET name = 'c' WHERE name = 'a'",
+        "UPDATE filrouge.note SET data = (SELECT data FROM old.note WHERE name = 'a') WHERE name = 'a'",
+        "UPDATE filrouge.note SET data = (SELECT data FROM filrouge.note WHERE name = 'b') WHERE name = 'a'",
+    ] {
+        for running in [false, true] {
+            block_on(after(sql, running, async |f| {
+                assert_eq!(code(f.ledger.note("a").await), BROKEN, "{sql}");
+                for version in [0, 2, 3] {
+                    let put = f.ledger.put_note("a", version, b"forged".to_vec()).await;
+                    assert_eq!(code(put), BROKEN, "{sql}");
+                }
+                assert_eq!(f.ledger.note("b").await.unwrap().unwrap().value, b"new");
+                f.complete_turn(&anyone(), "victim", "more", "a").await;
+            }));
+        }
+    }
+}

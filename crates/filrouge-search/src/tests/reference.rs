@@ -1,0 +1,133 @@
+//! The expected results of a search, computed by reading everything.
+
+use std::sync::Arc;
+
+use filrouge_sources::{Conversation, Header, Message, PartKind};
+use filrouge_store::text_index::fold;
+
+use crate::ask::Ask;
+use crate::fields;
+use crate::query::{self, Kind, Term};
+use crate::view::View;
+
+/// All texts of a message, as written and with escapes resolved, each with the tool it belongs to.
+pub(super) fn texts(message: &Message) -> Vec<(Option<String>, String)> {
+    let mut all = Vec::new();
+    for part in &message.parts {
+        let tool = match &part.kind {
+            PartKind::Tool(tool) => Some(tool.name.to_lowercase()),
+            _ => None,
+        };
+        fields::each_text_of_part(part, &mut |field, text| {
+            all.push((tool.clone(), text.to_owned()));
+            if let Some(view) = View::of(text).filter(|_| field.is_json()) {
+                all.push((tool.clone(), view.text));
+            }
+        });
+    }
+    if let Some(error) = &message.error {
+        all.push((None, error.message.to_string()));
+        all.push((None, error.name.to_string()));
+    }
+    all
+}
+
+/// Whether a folded text begins with a folded term, where any run of white space matches any other.
+fn begins_with(term_chars: &[char], text: &[char]) -> bool {
+    match (term_chars.split_first(), text.split_first()) {
+        (None, _) => true,
+        (Some((c, term_chars)), Some((t, text))) if c.is_whitespace() => {
+            let end = |rest: &[char]| rest.iter().take_while(|c| c.is_whitespace()).count();
+            t.is_whitespace() && begins_with(&term_chars[end(term_chars)..], &text[end(text)..])
+        }
+        (Some((c, term_chars)), Some((t, text))) => c == t && begins_with(term_chars, text),
+        (Some(_), None) => false,
+    }
+}
+
+/// Whether a text contains a term.
+fn contains(text: &str, term: &Term) -> bool {
+    if let Kind::Regex(flags) = term.kind {
+        let mut regex = regex::RegexBuilder::new(&term.text);
+        regex.multi_line(true).case_insensitive(flags.any_case);
+        regex
+            .dot_matches_new_line(flags.dot_all)
+            .ignore_whitespace(flags.verbose);
+        return regex.build().unwrap().is_match(text);
+    }
+    let chars = |text: &str| fold(text).chars().collect::<Vec<char>>();
+    let (text, term_chars) = (chars(text), chars(&term.text));
+    (0..text.len()).any(|at| begins_with(&term_chars, &text[at..]))
+}
+
+/// The expected results of a search: sessions with their numbers of matches, in order.
+pub(super) fn match_counts(
+    sessions: &[(Arc<Header>, Conversation)],
+    ask: &Ask,
+) -> Vec<(String, usize)> {
+    let found = places(sessions, ask).into_iter();
+    found.map(|(id, places)| (id, places.len())).collect()
+}
+
+/// The expected results of a search: sessions with the places of their matches, the most recently changed first.
+pub(super) fn places(
+    sessions: &[(Arc<Header>, Conversation)],
+    ask: &Ask,
+) -> Vec<(String, Vec<String>)> {
+    let terms = query::parse(&ask.query, &ask.date_context()).unwrap().terms;
+    let is_of_tool = |tool: &Option<String>| {
+        ask.tool
+            .as_ref()
+            .is_none_or(|t| tool.as_deref() == Some(&*t.to_lowercase()))
+    };
+    let matches = |texts: &[(Option<String>, String)]| {
+        let is_searched = ask.tool.is_none() || texts.iter().any(|(tool, _)| is_of_tool(tool));
+        is_searched
+            && terms.iter().all(|term| match term.excluded {
+                true => !texts.iter().any(|(_, text)| contains(text, term)),
+                false => texts
+                    .iter()
+                    .any(|(tool, text)| is_of_tool(tool) && contains(text, term)),
+            })
+    };
+    let dated = ask.since.is_some() || ask.until.is_some();
+    let is_selected = |header: &Header| {
+        ask.session_id.as_deref().is_none_or(|id| *id == *header.id)
+            && ask.exclude_session.as_deref() != Some(&*header.id)
+            && ask
+                .source
+                .as_deref()
+                .is_none_or(|name| name == header.source)
+            && (ask.project_id.is_none()
+                || ask.project_id.as_deref() == header.project_name.as_deref())
+    };
+    let mut found: Vec<(i64, String, Vec<String>)> = Vec::new();
+    for (header, conversation) in sessions.iter().filter(|(header, _)| is_selected(header)) {
+        let title = vec![(None, header.title.as_deref().unwrap().to_owned())];
+        let is_agent = |agent: Option<&str>| ask.agent.is_none() || agent == ask.agent.as_deref();
+        let is_title_searched = ask.role.is_none()
+            && ask.tool.is_none()
+            && !dated
+            && terms.iter().any(|term| !term.excluded)
+            && is_agent(header.agent.as_deref());
+        let mut places = Vec::new();
+        if is_title_searched && matches(&title) {
+            places.push(header.id.to_string());
+        }
+        for message in &conversation.messages {
+            let passes = ask.role.is_none_or(|r| r == message.role)
+                && ask.since.is_none_or(|t| message.created >= t)
+                && ask.until.is_none_or(|t| message.created < t)
+                && is_agent(message.agent.as_deref().or(header.agent.as_deref()));
+            if passes && matches(&texts(message)) {
+                places.push(format!("{}:{}", header.id, message.id));
+            }
+        }
+        if !places.is_empty() {
+            found.push((-header.updated, header.id.to_string(), places));
+        }
+    }
+    found.sort();
+    let found = found.into_iter();
+    found.map(|(_, id, places)| (id, places)).collect()
+}

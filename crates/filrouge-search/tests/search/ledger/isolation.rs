@@ -1,0 +1,201 @@
+//! Sessions of other owners change neither the results of a search nor the queries that it sends to the index.
+
+use std::fmt::Debug;
+use std::sync::{Arc, Mutex};
+
+use filrouge_search::{Ask, LedgerSearch, Mode, Results, Searcher};
+use filrouge_sources::Library;
+use filrouge_store::text_index::memory::MemoryIndex;
+use filrouge_store::text_index::{
+    Candidate, CandidateQuery, DocumentNo, IndexState, IndexStatus, IndexUpdate, IndexVersion,
+    SessionSelection, TextIndex,
+};
+use filrouge_types::{Clock as _, Failure};
+
+use super::world::*;
+
+/// An index that records the queries it receives.
+#[derive(Default)]
+struct QueryRecorder {
+    inner: MemoryIndex,
+    queries: Mutex<Vec<String>>,
+}
+
+impl QueryRecorder {
+    fn record(&self, call: &str, arguments: impl Debug) {
+        self.queries
+            .lock()
+            .unwrap()
+            .push(format!("{call} {arguments:?}"));
+    }
+
+    fn take_queries(&self) -> Vec<String> {
+        std::mem::take(&mut self.queries.lock().unwrap())
+    }
+}
+
+impl TextIndex for QueryRecorder {
+    fn state(&self, which: SessionSelection<'_>) -> Result<IndexState, Failure> {
+        self.record("state", which);
+        self.inner.state(which)
+    }
+
+    fn change(
+        &self,
+        expected: Option<&IndexVersion>,
+        updates: &[IndexUpdate],
+        position: Option<&[u8]>,
+    ) -> Result<bool, Failure> {
+        self.inner.change(expected, updates, position)
+    }
+
+    fn forget(&self, realm: &[u8], key: &str) -> Result<u64, Failure> {
+        self.inner.forget(realm, key)
+    }
+
+    fn clear(&self) -> Result<(), Failure> {
+        self.inner.clear()
+    }
+
+    fn candidates(&self, query: &CandidateQuery<'_>) -> Result<Vec<Candidate>, Failure> {
+        self.record("candidates", query);
+        self.inner.candidates(query)
+    }
+
+    fn bodies(
+        &self,
+        documents: &[DocumentNo],
+        each: &mut dyn FnMut(DocumentNo, &[u8]) -> bool,
+    ) -> Result<(), Failure> {
+        self.record("bodies", documents.len());
+        self.inner.bodies(documents, each)
+    }
+
+    fn tidy(&self) -> Result<bool, Failure> {
+        self.inner.tidy()
+    }
+
+    fn status(&self) -> Result<IndexStatus, Failure> {
+        self.inner.status()
+    }
+}
+
+/// A ledger with sessions of ada and, if `others` is set, of bob, all in one index.
+fn recorded_world(others: bool) -> (LedgerWorld, Arc<QueryRecorder>) {
+    let index = Arc::new(QueryRecorder::default());
+    let world = LedgerWorld::from_parts(ledger(), index.clone());
+    let record_sessions = |name: &str, sessions: usize| {
+        for n in 0..sessions {
+            let session = format!("{name}-{n}");
+            world.create_session(&user(name), &session, Some("the gate"));
+            for request in ["one", "two"] {
+                let turn = (session.as_str(), request);
+                world.start_turn(
+                    &user(name),
+                    turn,
+                    "is the gate green",
+                    Some("a gate of stone"),
+                );
+            }
+        }
+    };
+    record_sessions("ada", 3);
+    world.catch_up();
+    if others {
+        record_sessions("bob", 9);
+        world.catch_up();
+    }
+    (world, index)
+}
+
+fn search(world: &LedgerWorld, name: &str, ask: &Ask) -> Results {
+    let (engine, feed) = (world.engine.clone(), world.feed.clone());
+    let runtime = world.runtime.handle().clone();
+    let ledger = LedgerSearch::new(engine, feed, user(name), runtime);
+    let library = Library::new(Vec::new(), 0);
+    let searcher = Searcher::new(library).with_ledger(ledger);
+    let now = Some(clock().now().as_millis());
+    let ask = Ask { now, ..ask.clone() };
+    searcher.search(&ask, &|| false).unwrap()
+}
+
+/// Searches with every kind of condition.
+fn questions() -> Vec<Ask> {
+    let ask = |query: &str| Ask {
+        query: query.to_owned(),
+        ..Ask::default()
+    };
+    let mut all: Vec<Ask> = [
+        "gate",
+        "\"the gate\" -stone",
+        "a",
+        "/g[ae]t\\w/",
+        "role:user gate",
+        "project:none gate",
+        "session:ada-1 gate",
+        "gate -session:bob-1",
+        "unmentioned",
+    ]
+    .map(ask)
+    .into();
+    all.push(Ask {
+        limit: 1,
+        ..ask("gate")
+    });
+    all.push(Ask {
+        mode: Mode::Both,
+        ..ask("gate")
+    });
+    all.push(Ask {
+        similar: Some("which gate".to_owned()),
+        ..Ask::default()
+    });
+    all
+}
+
+#[test]
+fn sessions_of_others_change_neither_results_nor_queries() {
+    let ((alone, alone_index), (shared, shared_index)) =
+        (recorded_world(false), recorded_world(true));
+    assert_eq!(search(&shared, "bob", &questions()[0]).total_sessions, 9);
+    for question in questions() {
+        drop((alone_index.take_queries(), shared_index.take_queries()));
+        let (one, other) = (
+            search(&alone, "ada", &question),
+            search(&shared, "ada", &question),
+        );
+        assert_eq!(one, other, "{question:?}");
+        let (one, other) = (alone_index.take_queries(), shared_index.take_queries());
+        assert_eq!(one, other, "{question:?}");
+        assert!(!one.is_empty(), "{question:?}");
+    }
+}
+
+/// A session of another owner and one that never existed (`nob-1`) cause the same queries and the same answer.
+#[test]
+fn a_session_of_another_owner_is_like_a_missing_one() {
+    let (world, index) = recorded_world(true);
+    for form in ["session:NAME gate", "gate -session:NAME"] {
+        let search_and_queries = |name: &str| {
+            let query = form.replace("NAME", name);
+            drop(index.take_queries());
+            let (engine, feed) = (world.engine.clone(), world.feed.clone());
+            let runtime = world.runtime.handle().clone();
+            let ledger = LedgerSearch::new(engine, feed, user("ada"), runtime);
+            let searcher = Searcher::new(Library::new(Vec::new(), 0));
+            let searcher = searcher.with_ledger(ledger);
+            let ask = Ask {
+                query,
+                now: Some(clock().now().as_millis()),
+                ..Ask::default()
+            };
+            let answer = format!("{:?}", searcher.search(&ask, &|| false));
+            (answer.replace(name, "NAME"), index.take_queries())
+        };
+        assert_eq!(
+            search_and_queries("bob-1"),
+            search_and_queries("nob-1"),
+            "{form}"
+        );
+    }
+}

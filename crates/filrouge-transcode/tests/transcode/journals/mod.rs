@@ -1,7 +1,0 @@
-//! Helpers shared by tests of restored sessions.
-
-pub(crate) mod case;
-pub(crate) mod check;
-pub(crate) mod items;
-pub(crate) mod random;
-pub(crate) mod reported;
