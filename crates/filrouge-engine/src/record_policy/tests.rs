@@ -402,7 +402,7 @@ async fn members_that_filrouge_adds_are_kept() {
 }
 
 #[tokio::test]
-async fn no_address_is_stored_items() {
+async fn no_address_is_stored() {
     let engine = engine(Settings {
         runtime_context_allow: vec!["ip".to_owned(), "ip_hash".to_owned()],
         ..Settings::default()

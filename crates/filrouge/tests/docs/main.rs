@@ -89,6 +89,7 @@ pages! {
     teams "docs/teams.md";
     turns "docs/turns.md";
     two_scopes "docs/two-scopes.md";
+    witness "docs/witness.md";
 }
 
 #[test]

@@ -1,13 +1,18 @@
 //! Older rows restored together with a forged newest commit whose digest matches them, as an attacker could do who had
 //! found a weakness in the digest. The comparison with the commit log does not depend on the digest.
 
+use std::sync::LazyLock;
+
 use filrouge_types::{SessionId, TenantId, Timestamp};
 
 use super::*;
 use crate::command::{Command, NewSession, Patch, PutNote, Scope, SessionPatch, Viewer, Write};
 use crate::keyring::OsEntropy;
 use crate::memory::rows::Rows;
+use crate::read::VerifiedSnapshot;
+use crate::record::MacCheck;
 use crate::rules::{self, CommitGroup, RuleContext};
+use crate::verify::HeadCheck;
 
 struct World {
     rows: Rows,
@@ -138,16 +143,113 @@ fn a_note_restored_under_a_matching_digest_is_found() {
 fn an_older_snapshot_is_not_suspect() {
     let mut world = World::new();
     let known = KnownHeads::default();
-    let before = Rows {
-        sessions: world.rows.sessions.clone(),
-        heads: world.rows.heads.clone(),
-        notes: world.rows.notes.clone(),
-        log: world.rows.log.clone(),
-        ..Rows::default()
-    };
+    let before = world.snapshot();
     world.patch("a");
     assert!(world.compare(&known).is_empty());
     let older = known.compare(&before, &world.keyring).unwrap();
     assert!(older.is_empty(), "{older:?}");
     assert!(world.compare(&known).is_empty());
+}
+
+impl World {
+    /// A copy of the rows that reads use.
+    fn snapshot(&self) -> Rows {
+        Rows {
+            sessions: self.rows.sessions.clone(),
+            names: self.rows.names.clone(),
+            heads: self.rows.heads.clone(),
+            notes: self.rows.notes.clone(),
+            log: self.rows.log.clone(),
+            ..Rows::default()
+        }
+    }
+
+    /// Whether a read of the session `id` in `rows` finds it, and whether it is refused.
+    fn read(&self, rows: &Rows, known: &KnownHeads, id: &str) -> Result<bool, ErrorCode> {
+        let scope = Scope::new(TenantId::default_tenant(), Viewer::Operator);
+        let found = self.verified(rows, known).find(&scope, &sid(id));
+        found.map(|s| s.is_some()).map_err(|failure| failure.code)
+    }
+
+    fn verified<'a>(&'a self, rows: &'a Rows, known: &'a KnownHeads) -> VerifiedSnapshot<'a, Rows> {
+        VerifiedSnapshot {
+            view: rows,
+            keyring: &self.keyring,
+            check: MacCheck::Keyed,
+            suspects: &NO_SUSPECTS,
+            heads: HeadCheck {
+                known: Some(known),
+                uncommitted: &[],
+            },
+        }
+    }
+}
+
+static NO_SUSPECTS: LazyLock<Suspects> = LazyLock::new(Suspects::default);
+
+#[test]
+fn a_restored_or_deleted_session_is_refused_when_it_is_read() {
+    let mut world = World::new();
+    let known = KnownHeads::default();
+    assert!(world.compare(&known).is_empty());
+    let old = world.snapshot();
+    // The process has not read these commits yet.
+    world.patch("a");
+    world.write(Write::CreateSession(NewSession::bare(sid("c"))));
+    assert_eq!(world.read(&world.snapshot(), &known, "a"), Ok(true));
+
+    let mut restored = world.snapshot();
+    restored.sessions.insert(1, old.sessions[&1].clone());
+    restored.heads.insert(1, old.heads[&1].clone());
+    assert_eq!(
+        world.read(&restored, &known, "a"),
+        Err(ErrorCode::IntegrityError)
+    );
+    assert_eq!(world.read(&restored, &known, "b"), Ok(true));
+    let found = known.take_found();
+    assert!(found.check(1, &sid("a")).is_err() && found.check(2, &sid("b")).is_ok());
+    assert!(known.take_found().is_empty());
+
+    let mut deleted = world.snapshot();
+    deleted.sessions.remove(&3);
+    deleted.names.retain(|_, pk| *pk != 3);
+    assert_eq!(
+        world.read(&deleted, &known, "c"),
+        Err(ErrorCode::IntegrityError)
+    );
+    assert_eq!(world.read(&deleted, &known, "never"), Ok(false));
+}
+
+#[test]
+fn a_restored_or_deleted_note_is_refused_when_it_is_read() {
+    let mut world = World::new();
+    let known = KnownHeads::default();
+    assert!(world.compare(&known).is_empty());
+    let old = world.snapshot();
+    world.put_note(1);
+    for note in [Some(old.notes["keys"].clone()), None] {
+        let mut rows = world.snapshot();
+        match note {
+            Some(note) => rows.notes.insert("keys".into(), note),
+            None => rows.notes.remove("keys"),
+        };
+        let read = world.verified(&rows, &known).note("keys");
+        assert_eq!(read.unwrap_err().code, ErrorCode::IntegrityError);
+    }
+    let read = world.verified(&world.rows, &known).note("keys");
+    assert_eq!(read.unwrap().unwrap().version, 2);
+}
+
+/// A snapshot that began before the newest known commits is not compared with what they wrote.
+#[test]
+fn an_older_snapshot_is_read() {
+    let mut world = World::new();
+    let known = KnownHeads::default();
+    assert!(world.compare(&known).is_empty());
+    let old = world.snapshot();
+    world.patch("a");
+    world.write(Write::CreateSession(NewSession::bare(sid("c"))));
+    assert!(world.compare(&known).is_empty());
+    assert_eq!(world.read(&old, &known, "a"), Ok(true));
+    assert_eq!(world.read(&old, &known, "c"), Ok(false));
 }
