@@ -27,23 +27,23 @@ const NAMES: [&str; 7] = [
     "\"blob\"",
 ];
 
-/// The text, with its data replaced by notes.
-pub(crate) fn without_data(text: &str) -> Cow<'_, str> {
+/// Replaces data in a text by notes.
+pub(crate) fn replace_data(text: &str) -> Cow<'_, str> {
     replaced(text, false)
 }
 
-/// Like [`without_data`], but keeps pictures that Markdown shows.
-pub(crate) fn without_data_except_pictures(text: &str) -> Cow<'_, str> {
+/// Like [`replace_data`], but keeps pictures that Markdown shows.
+pub(crate) fn replace_data_except_pictures(text: &str) -> Cow<'_, str> {
     replaced(text, true)
 }
 
-/// A JSON string's text, with its data replaced by notes; JSON within the text is treated as JSON.
-pub(crate) fn value_without_data(text: &str) -> Cow<'_, str> {
-    member_without_data(text, "")
+/// Replaces data in a decoded JSON string by notes; a string that contains JSON is treated as JSON.
+pub(crate) fn replace_data_in_string_value(text: &str) -> Cow<'_, str> {
+    replace_data_in_member(text, "")
 }
 
-/// JSON, with data in its strings replaced by notes; everything else is unchanged.
-pub(crate) fn json_without_data(json: &str) -> Cow<'_, str> {
+/// Replaces data in the strings of JSON by notes; everything else is unchanged.
+pub(crate) fn replace_data_in_json(json: &str) -> Cow<'_, str> {
     let (mut out, mut kept, mut at, mut name) = (String::new(), 0, 0, "");
     while let Some(offset) = json.get(at..).and_then(|rest| rest.find('"')) {
         let start = at + offset;
@@ -52,7 +52,8 @@ pub(crate) fn json_without_data(json: &str) -> Cow<'_, str> {
         let is_name = json[at..].trim_start().starts_with(':');
         if token.len() > MAX
             && let Some(text) = string(token)
-            && let Cow::Owned(shown) = member_without_data(&text, if is_name { "" } else { name })
+            && let Cow::Owned(shown) =
+                replace_data_in_member(&text, if is_name { "" } else { name })
         {
             out.push_str(&json[kept..start]);
             out.push_str(&serde_json::Value::from(shown).to_string());
@@ -67,7 +68,8 @@ pub(crate) fn json_without_data(json: &str) -> Cow<'_, str> {
     Cow::Owned(out)
 }
 
-fn member_without_data<'a>(text: &'a str, name: &str) -> Cow<'a, str> {
+/// Replaces data in the value of the member `name`, a token with its quotes; empty if there is none.
+fn replace_data_in_member<'a>(text: &'a str, name: &str) -> Cow<'a, str> {
     if text.len() <= MAX {
         return Cow::Borrowed(text);
     }
@@ -79,19 +81,19 @@ fn member_without_data<'a>(text: &'a str, name: &str) -> Cow<'a, str> {
     }
     let is_json = text.starts_with(['{', '[']) && serde_json::from_str::<&RawValue>(text).is_ok();
     if is_json {
-        json_without_data(text)
+        replace_data_in_json(text)
     } else {
-        without_data(text)
+        replace_data(text)
     }
 }
 
-/// Whether an entire text is base64. The text of a member that is not in `NAMES` must also look encoded.
-fn is_base64(text: &str, named: bool) -> bool {
+/// Whether an entire text is base64. Unless its member is in `NAMES` (`is_named`), it must also look encoded.
+fn is_base64(text: &str, is_named: bool) -> bool {
     let body = text.trim_end_matches('=');
     let (mut seen, mut hex) = ([false; 256], true);
     for byte in body.bytes() {
-        let broken = named && matches!(byte, b'\n' | b'\r');
-        if !is_base64_char(byte) && !broken {
+        let is_line_break = is_named && matches!(byte, b'\n' | b'\r');
+        if !is_base64_char(byte) && !is_line_break {
             return false;
         }
         seen[usize::from(byte)] = true;
@@ -100,10 +102,11 @@ fn is_base64(text: &str, named: bool) -> bool {
     let kinds = seen.iter().filter(|s| **s).count();
     text.len() > MAX
         && text.len() - body.len() <= 2
-        && (named || (text.len().is_multiple_of(4) && !hex && kinds > 2 && one_alphabet(body)))
+        && (is_named || (text.len().is_multiple_of(4) && !hex && kinds > 2 && one_alphabet(body)))
 }
 
-fn replaced(text: &str, pictures: bool) -> Cow<'_, str> {
+/// Replaces data in a text by notes; `keep_pictures` exempts pictures that Markdown shows.
+fn replaced(text: &str, keep_pictures: bool) -> Cow<'_, str> {
     let bytes = text.as_bytes();
     let (mut out, mut kept, mut at) = (String::new(), 0, 0);
     while text.len() > MAX && at < bytes.len() {
@@ -118,7 +121,7 @@ fn replaced(text: &str, pictures: bool) -> Cow<'_, str> {
             address.and_then(|skip| Some((start + skip, address_end(bytes, start + skip)?)));
         let is_data = if let Some((first, end)) = address {
             (start, at) = (first, end);
-            !(pictures && is_picture(text, start, at))
+            !(keep_pictures && is_picture(text, start, at))
         } else {
             looks_encoded(&text[start..at]) && !is_in_web_address(bytes, start, at)
         };
@@ -255,21 +258,21 @@ mod tests {
     fn data_in_texts_is_replaced_by_its_size() {
         let data = encoded(300_000);
         assert_eq!(
-            without_data(&format!("a {data}== b")),
+            replace_data(&format!("a {data}== b")),
             "a (base64, 300 kB) b"
         );
         assert_eq!(
-            without_data(&format!("![x](data:image/png;base64,{data})")),
+            replace_data(&format!("![x](data:image/png;base64,{data})")),
             "![x]((image/png, base64, 300 kB))"
         );
         let svg = "%3Csvg".repeat(100);
         assert_eq!(
-            without_data(&format!("url('DATA:image/svg+xml,{svg}')")),
+            replace_data(&format!("url('DATA:image/svg+xml,{svg}')")),
             "url('(image/svg+xml, data address, 619 bytes)')"
         );
         let lines = format!("{}\n", encoded(76)).repeat(5);
         assert_eq!(
-            without_data(&format!("$ base64 x\n{lines}$ ls")),
+            replace_data(&format!("$ base64 x\n{lines}$ ls")),
             "$ base64 x\n(base64, 384 bytes)\n$ ls"
         );
     }
@@ -290,18 +293,18 @@ mod tests {
             "data: see below, ".repeat(30),
         ];
         for text in kept {
-            assert!(matches!(without_data(&text), Cow::Borrowed(_)), "{text}");
+            assert!(matches!(replace_data(&text), Cow::Borrowed(_)), "{text}");
         }
-        assert!(without_data(&format!("https://example.org/{}", encoded(9_000))).len() < 100);
+        assert!(replace_data(&format!("https://example.org/{}", encoded(9_000))).len() < 100);
     }
 
     #[test]
     fn pictures_are_kept_only_where_they_are_shown() {
         let picture = format!("data:image/png;base64,{}", encoded(400));
         let shown = format!("![x]({picture})");
-        assert_eq!(without_data_except_pictures(&shown), shown);
+        assert_eq!(replace_data_except_pictures(&shown), shown);
         assert_eq!(
-            without_data_except_pictures(&picture),
+            replace_data_except_pictures(&picture),
             "(image/png, base64, 422 bytes)"
         );
     }
@@ -314,18 +317,18 @@ mod tests {
             "QUJD".repeat(100)
         );
         assert_eq!(
-            json_without_data(&json),
+            replace_data_in_json(&json),
             format!(
                 r#"{{"data" : "(base64, 400 bytes)","n":1e400,"x":["(base64, 400 bytes)"],"y":"{plain}"}}"#
             )
         );
         let slashes = format!(r#"{{"a":"{}"}}"#, encoded(400).replace('/', "\\/"));
         assert_eq!(
-            json_without_data(&slashes),
+            replace_data_in_json(&slashes),
             r#"{"a":"(base64, 400 bytes)"}"#
         );
         let inner = serde_json::Value::from(json.as_str()).to_string();
-        assert!(!json_without_data(&inner).contains("QUJDQUJD"));
-        assert!(matches!(json_without_data("\"torn"), Cow::Borrowed(_)));
+        assert!(!replace_data_in_json(&inner).contains("QUJDQUJD"));
+        assert!(matches!(replace_data_in_json("\"torn"), Cow::Borrowed(_)));
     }
 }

@@ -14,7 +14,7 @@ use filrouge_types::{Item, Recorded, Turn};
 use self::item::entry;
 use self::page::{contents_list, head, masthead, turn_heading};
 use crate::redaction::Redactions;
-use crate::script::{Script, contents};
+use crate::turn_entries::{TurnEntries, readable_parts};
 
 pub(crate) fn write(recorded: &Recorded, out: &mut dyn fmt::Write) -> fmt::Result {
     out.write_str("<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n")?;
@@ -69,10 +69,10 @@ fn write_items(
     redactions: &Redactions,
     out: &mut dyn fmt::Write,
 ) -> fmt::Result {
-    let contents = contents(items);
-    let script = Script::read(turn, items, &contents);
-    for (at, shown) in script.shown() {
-        out.write_str(&entry(&script, at, shown.item, turn, redactions).into_string())?;
+    let parts_json = readable_parts(items);
+    let entries = TurnEntries::read(turn, items, &parts_json);
+    for (at, shown) in entries.shown() {
+        out.write_str(&entry(&entries, at, shown.item, turn, redactions).into_string())?;
         out.write_char('\n')?;
     }
     Ok(())

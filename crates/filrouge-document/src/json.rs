@@ -2,7 +2,7 @@
 
 use serde_json::value::RawValue;
 
-use crate::data::{json_without_data, value_without_data};
+use crate::data::{replace_data_in_json, replace_data_in_string_value};
 
 /// The text of a JSON string; `None` for any other value.
 pub(crate) fn string(json: &str) -> Option<String> {
@@ -11,7 +11,7 @@ pub(crate) fn string(json: &str) -> Option<String> {
 
 /// Breaks JSON into indented lines, with its data replaced by its size; names, numbers and escapes are unchanged.
 pub(crate) fn pretty(json: &str) -> String {
-    let json = &*json_without_data(json);
+    let json = &*replace_data_in_json(json);
     let mut out = String::with_capacity(json.len() + json.len() / 4);
     let mut depth = 0_usize;
     let mut rest = json;
@@ -60,7 +60,7 @@ pub(crate) fn pretty(json: &str) -> String {
 pub(crate) fn arguments(json: &str) -> String {
     match string(json) {
         Some(inner) if serde_json::from_str::<&RawValue>(&inner).is_ok() => pretty(inner.trim()),
-        Some(inner) => value_without_data(&inner).into_owned(),
+        Some(inner) => replace_data_in_string_value(&inner).into_owned(),
         None => pretty(json),
     }
 }

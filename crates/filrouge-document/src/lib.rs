@@ -12,8 +12,8 @@ mod markdown;
 mod media;
 mod part;
 mod redaction;
-mod script;
 mod text;
+mod turn_entries;
 mod url;
 mod words;
 

@@ -11,7 +11,7 @@ use filrouge_types::{Item, Recorded, Turn};
 use self::inline::{code, plain};
 use self::item::write_entry;
 use crate::redaction::Redactions;
-use crate::script::{Script, contents};
+use crate::turn_entries::{TurnEntries, readable_parts};
 use crate::words;
 
 pub(crate) fn write(recorded: &Recorded, out: &mut dyn fmt::Write) -> fmt::Result {
@@ -48,6 +48,7 @@ fn write_turn(
         write!(out, " · {name} {}", code(value))?;
     }
     writeln!(out)?;
+    // `deleted_at` is the time of the turn's redaction.
     if let Some(at) = turn.deleted_at {
         writeln!(out, "\nRedacted on {}.", words::moment(at))?;
     }
@@ -66,10 +67,10 @@ fn write_items(
     redactions: &Redactions,
     out: &mut dyn fmt::Write,
 ) -> fmt::Result {
-    let contents = contents(items);
-    let script = Script::read(turn, items, &contents);
-    for (at, entry) in script.shown() {
-        write_entry(&script, at, entry.item, turn, redactions, out)?;
+    let parts_json = readable_parts(items);
+    let entries = TurnEntries::read(turn, items, &parts_json);
+    for (at, entry) in entries.shown() {
+        write_entry(&entries, at, entry.item, turn, redactions, out)?;
     }
     Ok(())
 }

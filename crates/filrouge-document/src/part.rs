@@ -40,13 +40,13 @@ pub(crate) enum Kind<'a> {
     /// A model's reasoning.
     Reasoning(String),
     /// A tool call.
-    Call {
+    ToolCall {
         call_id: Option<String>,
         name: String,
         args: Option<&'a str>,
     },
     /// A tool result.
-    Answer {
+    ToolResult {
         call_id: Option<String>,
         ok: Option<bool>,
         latency_ms: Option<&'a str>,
@@ -100,7 +100,7 @@ pub(crate) fn nested(json: &str) -> Option<Vec<Part<'_>>> {
         return parse_known(json).filter(is_image).map(|p| vec![p]);
     }
     let read = parts(json);
-    let tool = |p: &Part<'_>| matches!(p.kind, Kind::Call { .. } | Kind::Answer { .. });
+    let tool = |p: &Part<'_>| matches!(p.kind, Kind::ToolCall { .. } | Kind::ToolResult { .. });
     let opaque = |p: &Part<'_>| matches!(p.kind, Kind::Other(_));
     let is_list = json.starts_with('[') && !read.is_empty() && !read.iter().any(tool);
     (is_list && (!read.iter().any(opaque) || read.iter().any(is_image))).then_some(read)
@@ -153,12 +153,12 @@ fn parse_known(json: &str) -> Option<Part<'_>> {
             title: text(&mut from, "title"),
         },
         "reasoning" => Kind::Reasoning(text(&mut from, "text")?),
-        "tool_call" => Kind::Call {
+        "tool_call" => Kind::ToolCall {
             call_id: text(&mut from, "call_id"),
             name: text(&mut from, "name")?,
             args: take(&mut from, "args", |_| true),
         },
-        "tool_result" => Kind::Answer {
+        "tool_result" => Kind::ToolResult {
             call_id: text(&mut from, "call_id"),
             ok: flag(&mut from, "ok"),
             latency_ms: take(&mut from, "latency_ms", is_number),
@@ -232,8 +232,8 @@ fn has_words(value: &serde_json::Value) -> bool {
 }
 
 impl Kind<'_> {
-    /// A file's media type, unless its address names the same type.
-    pub(crate) fn further_type<'t>(
+    /// A file's declared media type, unless its `data:` address names the same type.
+    pub(crate) fn type_unless_in_url<'t>(
         declared: Option<&'t str>,
         address: Option<&str>,
     ) -> Option<&'t str> {
@@ -307,7 +307,7 @@ mod tests {
         ] {
             let json = format!(r#"{{"type":"tool_result","call_id":"c",{members}}}"#);
             assert!(
-                matches!(one(&json).kind, Kind::Answer { content, .. } if content == shown),
+                matches!(one(&json).kind, Kind::ToolResult { content, .. } if content == shown),
                 "{json}"
             );
         }

@@ -12,7 +12,7 @@ pub(crate) struct Redaction {
     pub(crate) at: Timestamp,
     /// The reason that was given.
     pub(crate) reason: Option<String>,
-    /// The seq of the item that records it.
+    /// The seq of the item that records the redaction.
     pub(crate) seq: u64,
 }
 
@@ -21,8 +21,8 @@ pub(crate) struct Redaction {
 pub(crate) struct Redactions(Vec<Redaction>);
 
 impl Redactions {
-    /// Reads the redactions among the items outside turns. An item of that channel within a turn was written
-    /// by a caller, so it is no evidence of a redaction.
+    /// Reads the redactions among the items outside turns. A `redaction` item within a turn was written by a caller, so it
+    /// is no evidence of a redaction.
     pub(crate) fn of(loose: &[Item]) -> Self {
         let records = loose
             .iter()

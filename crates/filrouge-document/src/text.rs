@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use crate::data::without_data;
+use crate::data::replace_data;
 
 /// The maximum size, in bytes, of a text that is rendered as Markdown; a longer one is shown verbatim.
 pub(crate) const MAX_RICH: usize = 1 << 20;
@@ -12,7 +12,7 @@ pub(crate) const MAX_DEPTH: usize = 64;
 
 /// The text as it may be shown: its data replaced by its size, its control characters visible.
 pub(crate) fn visible(text: &str) -> Cow<'_, str> {
-    match without_data(text) {
+    match replace_data(text) {
         Cow::Borrowed(text) => without_controls(text),
         Cow::Owned(text) => Cow::Owned(without_controls(&text).into_owned()),
     }

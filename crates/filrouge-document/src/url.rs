@@ -6,7 +6,7 @@ use base64::Engine as _;
 use base64::alphabet::STANDARD;
 use base64::engine::{GeneralPurpose, GeneralPurposeConfig};
 
-use crate::data::without_data;
+use crate::data::replace_data;
 use crate::words;
 
 /// A decoder that ignores the unused bits before padding.
@@ -30,7 +30,7 @@ pub(crate) fn followable(url: &str) -> Option<&str> {
     let allowed = |name: &&str| {
         scheme(url).is_some_and(|s| s.eq_ignore_ascii_case(name)) && !url.contains(char::is_control)
     };
-    let holds_data = || matches!(without_data(url), Cow::Owned(_));
+    let holds_data = || matches!(replace_data(url), Cow::Owned(_));
     (["http", "https", "mailto"].iter().any(allowed) && !holds_data()).then_some(url)
 }
 

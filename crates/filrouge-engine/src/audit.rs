@@ -35,8 +35,8 @@ pub struct AuditQuery {
     pub until: Option<Timestamp>,
     /// The position at which the page begins; `None` for the first page.
     pub cursor: Option<AuditCursor>,
-    /// Excludes later commits, so that paging ends although other callers write.
-    pub up_to: Option<u64>,
+    /// The last commit that the rows include, so that paging ends although other callers write.
+    pub last_commit: Option<u64>,
     /// The maximum number of rows, 1 or more.
     pub limit: usize,
 }
@@ -48,7 +48,7 @@ impl AuditQuery {
     }
 
     /// Whether the query filters items by more than session and time.
-    const fn selects(&self) -> bool {
+    const fn filters_items(&self) -> bool {
         self.identity_id.is_some() || self.tool.is_some() || self.agent.is_some()
     }
 }

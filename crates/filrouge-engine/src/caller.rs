@@ -22,7 +22,7 @@ pub struct Caller {
     identity: Option<IdentityId>,
     name: Option<Arc<str>>,
     token: Option<SessionToken>,
-    hold: Option<FencingToken>,
+    fence: Option<FencingToken>,
 }
 
 impl Caller {
@@ -35,7 +35,7 @@ impl Caller {
             identity,
             name: None,
             token: None,
-            hold: None,
+            fence: None,
         }
     }
 
@@ -67,8 +67,8 @@ impl Caller {
 
     /// The same caller, as the holder of the session's lease.
     #[must_use]
-    pub const fn with_hold(mut self, hold: Option<FencingToken>) -> Self {
-        self.hold = hold;
+    pub const fn with_fence(mut self, fence: Option<FencingToken>) -> Self {
+        self.fence = fence;
         self
     }
 
@@ -99,8 +99,8 @@ impl Caller {
 
     /// The fence of the lease by which the caller holds the session.
     #[must_use]
-    pub const fn hold(&self) -> Option<FencingToken> {
-        self.hold
+    pub const fn fence(&self) -> Option<FencingToken> {
+        self.fence
     }
 
     /// Whether the caller has a permission.
@@ -135,7 +135,7 @@ impl Caller {
             tenant: self.tenant.clone(),
             viewer,
             token: self.token,
-            hold: self.hold,
+            fence: self.fence,
         })
     }
 }
@@ -149,7 +149,7 @@ impl From<&Scope> for Caller {
             Viewer::EndUser(identity) => Self::local(tenant, identity.clone()),
         }
         .with_token(scope.token)
-        .with_hold(scope.hold)
+        .with_fence(scope.fence)
     }
 }
 

@@ -134,7 +134,7 @@ impl Core {
             Outcome::Turn(turn, _) => {
                 let replayed = turn.replayed;
                 let written = Written::new(*turn, replayed, stored.durability);
-                Ok(self.counted(written, masked))
+                Ok(self.count_masked(written, masked))
             }
             _ => Err(unexpected()),
         }

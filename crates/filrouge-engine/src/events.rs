@@ -77,7 +77,7 @@ impl Core {
     ) -> Result<Written<SessionEvent>, Failure> {
         let own = request.key.is_own();
         let scope = &match own {
-            true => scope.clone().with_hold(None),
+            true => scope.clone().with_fence(None),
             false => scope.clone(),
         };
         let limits = self.limits();

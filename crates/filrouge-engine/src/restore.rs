@@ -25,8 +25,8 @@ mod window;
 pub use estimate::ESTIMATE;
 pub use media::is_text;
 pub use plan::{
-    Answer, Args, Block, Call, CallResult, Calls, Content, Mark, Media, MediaSource, Pair, Plan,
-    PlanTurn, Provider, Reasoning, Say, Sealed, Speaker,
+    Args, Block, Call, CallResult, Calls, Content, Mark, Media, MediaSource, Pair, Plan, PlanTurn,
+    Provider, Reasoning, ResultContent, Say, Sealed, Speaker,
 };
 pub use query::{RestoreQuery, Selection, Unanswered};
 pub use report::{Adapted, Disposition, Dispositions, Dropped, Report, Window};

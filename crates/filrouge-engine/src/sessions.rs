@@ -10,7 +10,7 @@ use filrouge_types::{ErrorCode, Failure, IdentityId, RawJson, Session, SessionId
 use secrecy::{ExposeSecret, SecretString};
 
 use crate::caller::{Caller, Permission};
-use crate::calls::with_fence;
+use crate::calls::fenced_scope;
 use crate::core::unexpected;
 use crate::engine::Sessions;
 use crate::requests::{CloseSession as CloseRequest, CreateSession, PatchSession};
@@ -78,7 +78,7 @@ impl Sessions {
         let scope = &caller.scope(Permission::Write)?;
         let limits = self.limits();
         let text = |field: &Option<Option<Box<str>>>| field.clone().flatten();
-        let scope = &with_fence(scope, request.fence, request.release)?;
+        let scope = &fenced_scope(scope, request.fence, request.release)?;
         limits.label(text(&request.title).as_deref(), "title")?;
         limits.label(text(&request.state).as_deref(), "state")?;
         let metadata = request.metadata;
@@ -113,7 +113,7 @@ impl Sessions {
         let scope = &caller.scope(Permission::Write)?;
         let reason = request.reason;
         self.limits().label(reason.as_deref(), "reason")?;
-        let scope = &with_fence(scope, request.fence, request.release)?;
+        let scope = &fenced_scope(scope, request.fence, request.release)?;
         let close = CloseSession { session_id, reason };
         self.write_session(scope, Write::CloseSession(close)).await
     }

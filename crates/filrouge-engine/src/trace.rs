@@ -71,7 +71,7 @@ impl Trace {
             self.log(op, outcome, &fields);
         }
         // A write under a lease belongs to a live call.
-        if self.command.scope.hold.is_some() {
+        if self.command.scope.fence.is_some() {
             journal(&self.command.scope.tenant, &self.session, outcome);
         }
     }

@@ -62,7 +62,7 @@ pub(crate) enum Speaker {
 
 /// A filter as written in the query.
 #[derive(Debug)]
-pub(crate) struct Written<'a> {
+pub(crate) struct FilterText<'a> {
     pub(crate) name: &'static str,
     pub(crate) value: String,
     pub(crate) excluded: bool,
@@ -73,7 +73,7 @@ pub(crate) struct Written<'a> {
     pub(crate) value_at: usize,
 }
 
-impl Written<'_> {
+impl FilterText<'_> {
     /// Parses the value.
     ///
     /// # Errors

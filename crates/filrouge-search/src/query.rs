@@ -8,7 +8,7 @@
 //! literally in quotes: `"-v"`, `"/usr/lib/"`, `"agent:x"`. Within quotes `\"` is a quotation mark.
 
 pub use crate::condition::Wrong;
-use crate::condition::{Condition, Written};
+use crate::condition::{Condition, FilterText};
 use crate::dates::DateContext;
 use crate::reading::QueryReader;
 pub(crate) use crate::reading::{Flags, Kind, Term};
@@ -95,7 +95,7 @@ struct Parsing {
 }
 
 impl Parsing {
-    fn add(&mut self, filter: &Written<'_>, date_context: &DateContext) -> Result<(), Wrong> {
+    fn add(&mut self, filter: &FilterText<'_>, date_context: &DateContext) -> Result<(), Wrong> {
         let name = filter.name;
         if !filter.excluded {
             if self.names.contains(&name) {

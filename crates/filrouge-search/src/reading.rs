@@ -1,6 +1,6 @@
 //! Reads a query from left to right.
 
-use crate::condition::{NAMES, Written, Wrong};
+use crate::condition::{FilterText, NAMES, Wrong};
 
 /// The maximum number of letters after a slash that may have been meant as flags.
 const FLAGS: usize = 2;
@@ -85,7 +85,7 @@ impl<'a> QueryReader<'a> {
     ///
     /// # Errors
     /// [`Wrong`] for a quoted value that is not closed.
-    pub(crate) fn filter(&mut self) -> Result<Option<Written<'a>>, Wrong> {
+    pub(crate) fn filter(&mut self) -> Result<Option<FilterText<'a>>, Wrong> {
         self.space();
         let Some(name) = named(self.rest) else {
             return Ok(None);
@@ -105,7 +105,7 @@ impl<'a> QueryReader<'a> {
                 if word == "\"\"" { "" } else { word }.to_owned()
             }
         };
-        Ok(Some(Written {
+        Ok(Some(FilterText {
             name,
             value,
             excluded,

@@ -56,7 +56,8 @@ pub struct Scope {
     /// The hash of the anonymous session's secret that the caller presented.
     pub token: Option<SessionToken>,
     /// The fencing token of the lease under which the caller writes.
-    pub hold: Option<FencingToken>,
+    #[serde(rename = "hold")]
+    pub fence: Option<FencingToken>,
 }
 
 impl Scope {
@@ -67,14 +68,14 @@ impl Scope {
             tenant,
             viewer,
             token: None,
-            hold: None,
+            fence: None,
         }
     }
 
     /// The same scope with another fencing token, for writes of the session's holder.
     #[must_use]
-    pub const fn with_hold(mut self, hold: Option<FencingToken>) -> Self {
-        self.hold = hold;
+    pub const fn with_fence(mut self, fence: Option<FencingToken>) -> Self {
+        self.fence = fence;
         self
     }
 

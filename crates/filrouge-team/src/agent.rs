@@ -47,8 +47,8 @@ impl Default for AgentSettings {
     }
 }
 
-/// Longer than any timeout.
-const NEVER: Duration = Duration::from_secs(10 * 365 * 86_400);
+/// The time limit of an agent whose deadline cannot be computed: longer than any timeout.
+const NO_TIMEOUT: Duration = Duration::from_secs(10 * 365 * 86_400);
 
 /// Size of the read buffer.
 const READ_BYTES: usize = 16 << 10;
@@ -125,7 +125,7 @@ impl Agent {
             status: None,
             timed_out: false,
             timeout: command.timeout,
-            deadline: now.checked_add(command.timeout).unwrap_or(now + NEVER),
+            deadline: now.checked_add(command.timeout).unwrap_or(now + NO_TIMEOUT),
             settings,
         })
     }
@@ -189,9 +189,10 @@ impl Agent {
         self.end().await
     }
 
+    /// Asks the group to end, and kills it after the grace period.
     async fn terminate(&mut self) {
         self.group.terminate();
-        // When the grace period is over, kill it and wait for it.
+        // After the grace period, kill the group and wait for the agent.
         if timeout(self.settings.grace, self.child.wait())
             .await
             .is_err()

@@ -18,10 +18,10 @@
 //!   [`max_agent_turns`](crate::team::Team::max_agent_turns) times without a human.
 //! - The [`Record`] keeps everything in the order it happens. A failed write pauses the conversation and is reported.
 
+mod commands;
 mod conversation;
 mod event;
 mod human;
-mod orders;
 mod speech;
 mod turn_taking;
 
@@ -36,9 +36,9 @@ use crate::message::{Message, MessageId, SpeakerKind};
 use crate::prompt::Window;
 use crate::record::{Record, Status};
 use crate::team::Team;
+use commands::SessionCommand;
 use conversation::Conversation;
 pub use event::{Drifted, NotKept, TeamEvent, Warning};
-use orders::Order;
 
 /// Settings of a conversation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -67,7 +67,7 @@ impl Default for Settings {
 pub struct Coordinator {
     team: Arc<Team>,
     context: Arc<Mutex<ContextManager>>,
-    orders: mpsc::UnboundedSender<Order>,
+    commands: mpsc::UnboundedSender<SessionCommand>,
 }
 
 impl Coordinator {
@@ -100,12 +100,12 @@ impl Coordinator {
         if !drift.is_empty() {
             conversation.send_event(TeamEvent::Drift(drift));
         }
-        let (orders, received_orders) = mpsc::unbounded_channel();
-        tokio::spawn(conversation.run(received_orders));
+        let (commands, received_commands) = mpsc::unbounded_channel();
+        tokio::spawn(conversation.run(received_commands));
         let coordinator = Self {
             team,
             context,
-            orders,
+            commands,
         };
         Ok((coordinator, received))
     }
@@ -118,7 +118,7 @@ impl Coordinator {
     /// an error nothing was said.
     pub async fn say(&self, text: &str) -> Result<Option<MessageId>, Failure> {
         let text = text.into();
-        self.order(|reply| Order::Say(text, reply)).await
+        self.send(|reply| SessionCommand::Say(text, reply)).await
     }
 
     /// Sets the team task; `None` clears it.
@@ -128,7 +128,8 @@ impl Coordinator {
     /// On an error the previous task stays.
     pub async fn set_team_task(&self, task: Option<&str>) -> Result<(), Failure> {
         let task = task.map(Into::into);
-        self.order(|reply| Order::Task(task, reply)).await
+        self.send(|reply| SessionCommand::SetTeamTask(task, reply))
+            .await
     }
 
     /// Continues with the queued members; returns whether there are any.
@@ -136,7 +137,7 @@ impl Coordinator {
     /// # Errors
     /// `invalid`: the session was closed.
     pub async fn resume(&self) -> Result<bool, Failure> {
-        self.order(Order::Resume).await
+        self.send(SessionCommand::Resume).await
     }
 
     /// Stops the speaker and every process that they started. Their text is kept as cancelled, the queue is emptied, and the
@@ -145,7 +146,7 @@ impl Coordinator {
     /// # Errors
     /// `invalid`: the session was closed.
     pub async fn cancel(&self) -> Result<bool, Failure> {
-        self.order(Order::Cancel).await
+        self.send(SessionCommand::Cancel).await
     }
 
     /// Ends the session: cancels as [`cancel`](Self::cancel) does, then closes the session as completed.
@@ -153,7 +154,7 @@ impl Coordinator {
     /// # Errors
     /// The ledger's: the session is then paused, and `stop` can be called again.
     pub async fn stop(&self) -> Result<(), Failure> {
-        self.order(|reply| Order::Close(Status::Completed, reply))
+        self.send(|reply| SessionCommand::Close(Status::Completed, reply))
             .await
     }
 
@@ -162,7 +163,7 @@ impl Coordinator {
     /// # Errors
     /// As [`stop`](Self::stop).
     pub async fn leave(&self) -> Result<(), Failure> {
-        self.order(|reply| Order::Close(Status::Paused, reply))
+        self.send(|reply| SessionCommand::Close(Status::Paused, reply))
             .await
     }
 
@@ -194,11 +195,17 @@ impl Coordinator {
         self.context.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    async fn order<T>(&self, order: impl FnOnce(orders::Reply<T>) -> Order) -> Result<T, Failure> {
+    /// Sends a command, and waits for the reply.
+    async fn send<T>(
+        &self,
+        command: impl FnOnce(commands::Reply<T>) -> SessionCommand,
+    ) -> Result<T, Failure> {
         let closed = || invalid("the session was closed").with_hint("open it again");
-        let (reply, answer) = oneshot::channel();
-        self.orders.send(order(reply)).map_err(|_| closed())?;
-        answer.await.map_err(|_| closed())?
+        let (reply_tx, reply_rx) = oneshot::channel();
+        self.commands
+            .send(command(reply_tx))
+            .map_err(|_| closed())?;
+        reply_rx.await.map_err(|_| closed())?
     }
 }
 

@@ -114,7 +114,7 @@ pub(crate) struct CheckpointState {
 struct Shared {
     engine: Arc<Engine>,
     session: SessionId,
-    hold: Arc<SessionLease>,
+    lease: Arc<SessionLease>,
     team_id: Box<str>,
     members: Vec<CheckpointMember>,
     created_at: Timestamp,
@@ -144,7 +144,7 @@ impl LedgerRecord {
     /// The fence of the session's lease.
     #[must_use]
     pub fn fence(&self) -> u64 {
-        self.shared.hold.fence()
+        self.shared.lease.fence()
     }
 }
 
@@ -174,7 +174,7 @@ impl Shared {
             fence: None,
             release: false,
         };
-        let caller = self.hold.ensure().await?;
+        let caller = self.lease.caller_after_check().await?;
         self.engine
             .calls
             .put_checkpoint(&caller, &self.session, request)
@@ -185,7 +185,7 @@ impl Shared {
 
     /// Counts the messages written since the last count; counts all of them anew after a redaction.
     async fn count(&self, progress: &mut Progress) -> Result<(), Failure> {
-        let caller = self.hold.caller()?;
+        let caller = self.lease.caller()?;
         let news = read(&self.engine, &caller, &self.session, progress.counted_to).await?;
         progress.count += news.messages.len() as u64;
         if news.redactions > 0 {
@@ -218,7 +218,7 @@ impl Shared {
     }
 
     async fn full_snapshot(&self) -> Result<SessionSnapshot, Failure> {
-        let all = read(&self.engine, &self.hold.caller()?, &self.session, 0).await?;
+        let all = read(&self.engine, &self.lease.caller()?, &self.session, 0).await?;
         Ok(all.into_snapshot(&self.team_id, &self.session, self.created_at))
     }
 
@@ -228,7 +228,7 @@ impl Shared {
             status: Some(status),
             ..PatchSession::default()
         };
-        let (caller, session) = (self.hold.ensure().await?, self.session.clone());
+        let (caller, session) = (self.lease.caller_after_check().await?, self.session.clone());
         let patched = self.engine.sessions.patch(&caller, session, patch, None);
         patched.await.map(drop)
     }
@@ -242,7 +242,7 @@ impl Shared {
         self.end_turn(progress).await?;
         if state.status == Status::Completed {
             self.task(progress, state.team_task.as_deref()).await?;
-            let (caller, session) = (self.hold.ensure().await?, self.session.clone());
+            let (caller, session) = (self.lease.caller_after_check().await?, self.session.clone());
             let ended = CloseSession::default();
             self.engine.sessions.close(&caller, session, ended).await?;
             // Closing has appended a note.
@@ -293,6 +293,6 @@ impl Record for LedgerRecord {
         let mut progress = self.shared.progress.lock().await;
         self.shared.close(&mut progress, state).await?;
         self.shared.snapshot(&progress).await;
-        self.shared.hold.release().await
+        self.shared.lease.release().await
     }
 }

@@ -190,7 +190,7 @@ async fn add_unfinished(
     tail: &mut ReadConversation,
 ) -> Result<(), Failure> {
     for draft in engine.streams.unfinished(caller, id).await? {
-        if let Some(message) = item::read_draft(draft.about.as_ref(), &draft.text) {
+        if let Some(message) = item::read_draft(draft.description.as_ref(), &draft.text) {
             tail.add_message(message, true);
         }
     }

@@ -20,7 +20,7 @@ use filrouge_types::Timestamp;
 pub use file::SnapshotFile;
 #[cfg(feature = "age")]
 pub use sealed::AgeSeal;
-pub use transfer::{Importable, Offer, Why, export, importable};
+pub use transfer::{Importable, Offer, OfferReason, export, importable};
 
 pub use crate::ledger::{Imported, import};
 

@@ -74,8 +74,8 @@ pub(crate) struct Labels<'a> {
 }
 
 impl Labels<'_> {
-    /// Reports the replaced labels. Call it last: only an item's first change is reported, and changes of its content matter
-    /// more.
+    /// Reports the replaced labels. Must be called last: only an item's first change is reported, and changes of the item's
+    /// content matter more.
     pub(crate) fn note(self, dispositions: &mut Dispositions) {
         for (seq, change) in self.changes {
             dispositions.adapt(seq, change);

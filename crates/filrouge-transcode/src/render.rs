@@ -7,8 +7,8 @@ mod pairs;
 mod responses;
 
 use filrouge_engine::restore::{
-    Answer, Args, Block, CallResult, Calls, Content, Dispositions, Plan, PlanTurn, Reasoning,
-    Report, Say, Sealed, Speaker,
+    Args, Block, CallResult, Calls, Content, Dispositions, Plan, PlanTurn, Reasoning, Report,
+    ResultContent, Say, Sealed, Speaker,
 };
 use filrouge_types::RawJson;
 use serde::Serialize;
@@ -28,9 +28,9 @@ pub struct Context {
     pub report: Report,
 }
 
-/// The text that replaces an empty answer.
+/// The text that replaces an empty result.
 const NO_OUTPUT: &str = "(no output)";
-/// The text that replaces an empty error.
+/// The text that replaces an error without a message.
 const NO_MESSAGE: &str = "(failed without a message)";
 /// The user message that precedes a conversation begun by the assistant, for providers that require the user first.
 const OPENING: &str = "[The conversation began with the assistant.]";
@@ -212,18 +212,18 @@ const fn kind(content: &Content) -> &'static str {
     }
 }
 
-/// Appends a tool's answer as the content of a JSON string, or a placeholder for an empty answer.
-fn push_answer<'a>(
+/// Appends a tool's result as the content of a JSON string, or a placeholder for an empty result.
+fn push_result<'a>(
     result: &'a CallResult,
     out: &mut String,
     as_text: impl FnMut(&'a Content) -> Text<'a>,
 ) {
-    let has_content = match &result.answer {
-        Answer::Value(value) => {
+    let has_content = match &result.content {
+        ResultContent::Value(value) => {
             json::escape(out, value.as_str());
             true
         }
-        Answer::Contents(contents) => join(out, contents.iter().map(as_text)),
+        ResultContent::Contents(contents) => join(out, contents.iter().map(as_text)),
     };
     if !has_content {
         out.push_str(if result.ok { NO_OUTPUT } else { NO_MESSAGE });

@@ -35,8 +35,8 @@ filrouge_types::words!(
 
 /// The event decoder of one format.
 trait Events: Send {
-    /// Decodes one event: its name in the server-sent events, or an empty one, and its JSON. It is not called for events
-    /// after the end.
+    /// Decodes one event. `name` is the SSE event name (empty if there is none), `data` its JSON. It is not called for events
+    /// after the terminal event.
     fn event(&mut self, name: &str, data: &str, out: &mut Transcript);
 
     /// Ends the input. A format without a terminal event ends the response here if the answer was complete.
@@ -98,7 +98,7 @@ impl Decoder {
         if self.transcript.ended().is_none() {
             let error = match self.transcript.events() {
                 (0, 0) => StreamError::of_stream("stream_empty", "the stream contained no event"),
-                (known, unknown) if known == unknown => {
+                (all, unknown) if all == unknown => {
                     let what = format!("no event of the stream has the format {}", self.format);
                     StreamError::of_stream("stream_malformed", &what)
                 }
@@ -111,7 +111,7 @@ impl Decoder {
         }
     }
 
-    /// Ends a stream that was cut off for an external reason. A response that contained its end has already ended.
+    /// Ends a stream that was cut off for an external reason. `why` is ignored if the response already had its terminal event.
     pub fn break_off(&mut self, why: Ended) {
         if self.transcript.ended().is_none() {
             self.events.end(&mut self.transcript);
@@ -154,7 +154,7 @@ fn feed(frame: Frame<'_>, events: &mut dyn Events, out: &mut Transcript) {
             match std::str::from_utf8(data) {
                 Ok(data) => {
                     events.event(name, data, out);
-                    out.settle();
+                    out.finish_complete_blocks();
                 }
                 Err(_) => out.unknown(&String::from_utf8_lossy(data)),
             }

@@ -59,7 +59,9 @@ impl<'a> Part<'a> {
         inner == Some(kind) || token.contains('\\') && self.text("type").as_deref() == Some(kind)
     }
 
-    /// The part's text. For a type without a text, the type and an identifying name.
+    /// A readable form of the part, for lists and diagnoses. For `text` and `refusal` it is the text itself; for a
+    /// call, result or error, its main members; for any other type, the type in brackets, followed by its text or by an
+    /// identifying name.
     #[must_use]
     pub fn display_text(&self) -> String {
         let kind = self.text("type").unwrap_or_default();
@@ -95,18 +97,20 @@ fn on_one_line(json: &str) -> String {
     serde_json::from_str::<Value>(json).map_or_else(|_| json.to_owned(), |value| value.to_string())
 }
 
+/// The type in brackets, followed by the text if there is one.
 fn named(kind: &str, text: &str) -> String {
     format!("[{kind}] {text}").trim_end().to_owned()
 }
 
 impl ItemBody {
-    /// The item's text: its `text` parts joined by line feeds; `None` when it has none.
+    /// The *text* of the item in the sense of the glossary: the texts of its `text` parts, joined by line feeds. `None` if it has
+    /// none.
     #[must_use]
     pub fn text(&self) -> Option<JsonText> {
         self.text_and_rest().map(|(text, _)| text)
     }
 
-    /// Like [`Self::text`], with a flag whether the item has other parts, or a text part without text.
+    /// Like [`Self::text`], and whether the item has anything else: parts of other types, or a `text` part without a text.
     #[must_use]
     pub fn text_and_rest(&self) -> Option<(JsonText, bool)> {
         let parts: Vec<Members<'_>> = serde_json::from_str(self.parts.as_str()).ok()?;
@@ -120,7 +124,8 @@ impl ItemBody {
         Some((JsonText::join(&texts)?, texts.len() < parts.len()))
     }
 
-    /// The text of all parts, in order.
+    /// The display texts of all parts ([`Part::display_text`]) in order, joined by spaces. Unlike [`Self::text`], it includes
+    /// calls, results, errors and parts of unknown types.
     #[must_use]
     pub fn display_text(&self) -> String {
         let texts: Vec<String> = Part::all(&self.parts)

@@ -443,8 +443,8 @@ async fn open_in(
     })
 }
 
-/// Records the store that is at the configured URL. Returns why its anchor proves nothing about older states, until an
-/// operator accepts the store.
+/// Records the store that is at the configured URL. Returns why its anchor cannot prove that the store was not rolled back
+/// before the anchor was created, until an operator accepts the store.
 async fn note_store(
     config: &Config,
     ledger: &dyn Ledger,

@@ -18,11 +18,11 @@ use filrouge_engine::{CheckpointPolicy, Engine, Entered, OnBusy, Resumed, StartT
 use filrouge_types::{ErrorCode, Failure, ItemBody, JsonText, RawJson, RequestId, SessionId, Turn};
 use serde::Serialize;
 
-use crate::agenda::Agenda;
 use crate::cache::{Cache, CachedCall};
+use crate::calendar::Calendar;
 use crate::config::{Config, DelayPoint};
-use crate::fsm::{AgendaAnswer, AgendaRequest, Dialogue, Heard, Next};
-use crate::replay::agenda_items;
+use crate::fsm::{CalendarAnswer, CalendarRequest, Dialogue, Heard, Next};
+use crate::replay::calendar_items;
 use crate::store::Opened;
 
 /// The phrase in a call that has ended.
@@ -68,7 +68,8 @@ pub(crate) struct Counters {
     replays_differing: AtomicU64,
     unknown_state: AtomicU64,
     transferred: AtomicU64,
-    agenda_failures: AtomicU64,
+    #[serde(rename = "agenda_failures")]
+    calendar_failures: AtomicU64,
     not_recorded: AtomicU64,
 }
 
@@ -98,7 +99,7 @@ struct Held {
 /// The calls of this instance.
 pub(crate) struct Calls {
     engine: Arc<Engine>,
-    agenda: Agenda,
+    calendar: Calendar,
     caller: Caller,
     cache: Cache,
     config: Config,
@@ -112,7 +113,7 @@ impl Calls {
         let (ledger, clock) = (opened.engine.shared_ledger(), opened.clock.clone());
         Self {
             engine: opened.engine.clone(),
-            agenda: Agenda::new(ledger, clock, &config.tenant, config.agenda_from),
+            calendar: Calendar::new(ledger, clock, &config.tenant, config.calendar_from),
             caller: Caller::operator(config.tenant.clone()),
             cache: Cache::default(),
             config,
@@ -270,7 +271,7 @@ impl Calls {
         })
     }
 
-    /// Runs one step of the dialogue; returns the answer, and the items that record the requests to the agenda.
+    /// Runs one step of the dialogue; returns the answer, and the items that record the requests to the calendar.
     async fn step(
         &self,
         call: &SessionId,
@@ -285,40 +286,40 @@ impl Calls {
         loop {
             let request = match next {
                 Next::Say(answer) => return Ok((answer, items)),
-                Next::AskAgenda(request) => request,
+                Next::AskCalendar(request) => request,
             };
-            let answer = self.ask_agenda(call, held.fence, &request).await?;
-            let pair = agenda_items(items.len() / 2 + 1, &request, &answer);
+            let answer = self.ask_calendar(call, held.fence, &request).await?;
+            let pair = calendar_items(items.len() / 2 + 1, &request, &answer);
             items.extend(pair.map(|(role, channel, parts)| ItemBody::new(role, channel, parts)));
-            next = held.dialogue.agenda_answered(&request, answer);
+            next = held.dialogue.calendar_answered(&request, answer);
         }
     }
 
-    async fn ask_agenda(
+    async fn ask_calendar(
         &self,
         call: &SessionId,
         fence: u64,
-        request: &AgendaRequest,
-    ) -> Result<AgendaAnswer, Failure> {
+        request: &CalendarRequest,
+    ) -> Result<CalendarAnswer, Failure> {
         let answer = match request {
-            AgendaRequest::Free { except, day } => {
+            CalendarRequest::Free { except, day } => {
                 let day = day.and_then(crate::french::day_named);
-                self.agenda
+                self.calendar
                     .free(call, except, day)
                     .await
-                    .map(AgendaAnswer::Free)
+                    .map(CalendarAnswer::Free)
             }
-            AgendaRequest::Book { slot } => match self.agenda.book(call, fence, *slot).await {
-                Ok(true) => Ok(AgendaAnswer::Booked),
-                Ok(false) => Ok(AgendaAnswer::Taken),
+            CalendarRequest::Book { slot } => match self.calendar.book(call, fence, *slot).await {
+                Ok(true) => Ok(CalendarAnswer::Booked),
+                Ok(false) => Ok(CalendarAnswer::Taken),
                 Err(failure) => Err(failure),
             },
         };
         match answer {
             Err(failure) if !lease_was_lost(failure.code) => {
-                self.counters.agenda_failures.fetch_add(1, Relaxed);
+                self.counters.calendar_failures.fetch_add(1, Relaxed);
                 self.warn(call, "agenda", &failure);
-                Ok(AgendaAnswer::Unreachable)
+                Ok(CalendarAnswer::Unreachable)
             }
             answer => answer,
         }

@@ -24,7 +24,7 @@ pub(crate) enum Store {
 pub(crate) enum DelayPoint {
     /// Before the step of the dialogue.
     Step,
-    /// Before the turn is written; the agenda is already changed.
+    /// Before the turn is written; the calendar is already changed.
     Turn,
     /// Between the turn and its checkpoint.
     Checkpoint,
@@ -47,8 +47,8 @@ pub(crate) struct Config {
     pub(crate) lease_wait: Duration,
     /// Whether a webhook that waited in vain is answered with 204 instead of a phrase.
     pub(crate) silent_when_busy: bool,
-    /// The first day of the agenda; `None`: tomorrow.
-    pub(crate) agenda_from: Option<Date>,
+    /// The first day of the calendar; `None`: tomorrow.
+    pub(crate) calendar_from: Option<Date>,
     /// For tests: the point at which handling is delayed, and the duration.
     pub(crate) delay: Option<(DelayPoint, Duration)>,
 }
@@ -125,7 +125,7 @@ impl Config {
             Some("204") => true,
             Some(other) => bail!("ON_BUSY={other}: expected filler or 204"),
         };
-        let agenda_from = variable("AGENDA_FROM").map(|day| day.parse().context("AGENDA_FROM"));
+        let calendar_from = variable("AGENDA_FROM").map(|day| day.parse().context("AGENDA_FROM"));
         Ok(Self {
             listen: parsed("LISTEN", SocketAddr::from(([127, 0, 0, 1], 8080)))?,
             store,
@@ -137,7 +137,7 @@ impl Config {
             lease_ttl: milliseconds("LEASE_TTL_MS", 10_000)?,
             lease_wait: milliseconds("LEASE_WAIT_MS", 2000)?,
             silent_when_busy,
-            agenda_from: agenda_from.transpose()?,
+            calendar_from: calendar_from.transpose()?,
             delay: variable("HANDLE_DELAY")
                 .map(|delay| parse_delay(&delay))
                 .transpose()?,

@@ -1,6 +1,6 @@
 //! The dialogue: START → QUALIF → SLOTS → WAIT_CONFIRM → CONFIRMED | TRANSFERRED.
 //!
-//! A step depends only on the dialogue, the utterance and the agenda's answers; the ledger records the latter two. So
+//! A step depends only on the dialogue, the utterance and the calendar's answers; the ledger records the latter two. So
 //! replaying the items after a checkpoint through the same steps restores the dialogue.
 
 mod choosing;
@@ -11,22 +11,22 @@ mod tests;
 use jiff::civil::Weekday;
 use serde::{Deserialize, Serialize};
 
-use crate::agenda::Slot;
+use crate::calendar::Slot;
 use crate::french::{self, Choice, Understood, understand};
 
 pub(crate) use state::{State, TERMINAL};
 
 /// The number of consecutive utterances that are not understood after which a human being takes over.
 const MAX_RETRIES: u32 = 3;
-/// The number of failures of the agenda after which a human being takes over.
-const MAX_AGENDA_FAILURES: u32 = 20;
+/// The number of failures of the calendar after which a human being takes over.
+const MAX_CALENDAR_FAILURES: u32 = 20;
 
 const WELCOME: &str = "Bonjour, cabinet du docteur Martin. Notre échange est conservé pour préparer votre rendez-vous : êtes-vous d'accord ?";
 const NAME: &str = "À quel nom dois-je prendre le rendez-vous ?";
 const REASON: &str = "Quel est le motif de votre visite ?";
 const NUMBER: &str = "À quel numéro peut-on vous joindre ?";
 const HUMAN: &str = "Je vous passe un conseiller, ne quittez pas.";
-const AGENDA_SILENT: &str = "L'agenda met un peu de temps à répondre. Restez en ligne, je réessaie : vous êtes toujours là ?";
+const CALENDAR_SILENT: &str = "L'agenda met un peu de temps à répondre. Restez en ligne, je réessaie : vous êtes toujours là ?";
 
 /// The route on which an utterance arrives.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -77,10 +77,10 @@ pub(crate) struct Heard {
     pub(crate) messages: usize,
 }
 
-/// A request to the agenda.
+/// A request to the calendar.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(tag = "name", content = "args", rename_all = "snake_case")]
-pub(crate) enum AgendaRequest {
+pub(crate) enum CalendarRequest {
     Free {
         except: Vec<Slot>,
         day: Option<&'static str>,
@@ -90,14 +90,14 @@ pub(crate) enum AgendaRequest {
     },
 }
 
-/// The agenda's answer.
+/// The calendar's answer.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub(crate) enum AgendaAnswer {
+pub(crate) enum CalendarAnswer {
     Free(Vec<Slot>),
     Booked,
     Taken,
-    /// The agenda did not answer.
+    /// The calendar did not answer.
     Unreachable,
 }
 
@@ -105,7 +105,7 @@ pub(crate) enum AgendaAnswer {
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Next {
     Say(String),
-    AskAgenda(AgendaRequest),
+    AskCalendar(CalendarRequest),
 }
 
 /// The complete state of a call, which its checkpoints store.
@@ -126,7 +126,9 @@ pub(crate) struct Dialogue {
     retries: u32,
     /// The total number of utterances that were not understood.
     not_understood: u32,
-    agenda_failures: u32,
+    /// The number of requests that the calendar did not answer.
+    #[serde(rename = "agenda_failures")]
+    calendar_failures: u32,
     pub(crate) turns: u64,
     /// The number of the caller's messages that were heard.
     pub(crate) heard: usize,
@@ -308,31 +310,31 @@ impl Dialogue {
         )
     }
 
-    /// Requests free slots from the agenda.
+    /// Requests free slots from the calendar.
     fn request_slots(&mut self, day: Option<Weekday>) -> Next {
         self.state = State::Slots;
-        Next::AskAgenda(AgendaRequest::Free {
+        Next::AskCalendar(CalendarRequest::Free {
             except: self.rejected.clone(),
             day: day.map(french::day_name),
         })
     }
 
-    /// Processes the agenda's answer.
-    pub(crate) fn agenda_answered(
+    /// Processes the calendar's answer.
+    pub(crate) fn calendar_answered(
         &mut self,
-        request: &AgendaRequest,
-        answer: AgendaAnswer,
+        request: &CalendarRequest,
+        answer: CalendarAnswer,
     ) -> Next {
         match (request, answer) {
-            (AgendaRequest::Free { day: Some(_), .. }, AgendaAnswer::Free(slots))
+            (CalendarRequest::Free { day: Some(_), .. }, CalendarAnswer::Free(slots))
                 if slots.is_empty() =>
             {
                 self.request_slots(None)
             }
-            (AgendaRequest::Free { .. }, AgendaAnswer::Free(slots)) if slots.is_empty() => {
+            (CalendarRequest::Free { .. }, CalendarAnswer::Free(slots)) if slots.is_empty() => {
                 self.transfer("no_slot")
             }
-            (AgendaRequest::Free { .. }, AgendaAnswer::Free(slots)) => {
+            (CalendarRequest::Free { .. }, CalendarAnswer::Free(slots)) => {
                 (self.proposed, self.state) = (slots, State::WaitConfirm);
                 let prefix = self
                     .chosen
@@ -340,20 +342,20 @@ impl Dialogue {
                     .map_or("", |_| "Ce créneau vient d'être pris. ");
                 self.say(format!("{prefix}{}", self.proposal()))
             }
-            (AgendaRequest::Book { slot }, AgendaAnswer::Booked) => {
+            (CalendarRequest::Book { slot }, CalendarAnswer::Booked) => {
                 self.state = State::Confirmed;
                 let name = self.name.as_deref().unwrap_or_default();
                 self.say(format!("C'est confirmé, {name} : {slot}. À bientôt !"))
             }
-            (AgendaRequest::Book { slot }, AgendaAnswer::Taken) => {
+            (CalendarRequest::Book { slot }, CalendarAnswer::Taken) => {
                 self.rejected.push(*slot);
                 self.request_slots(None)
             }
             _ => {
-                self.agenda_failures += 1;
-                match self.agenda_failures {
-                    MAX_AGENDA_FAILURES.. => self.transfer("agenda_unreachable"),
-                    _ => self.say(AGENDA_SILENT),
+                self.calendar_failures += 1;
+                match self.calendar_failures {
+                    MAX_CALENDAR_FAILURES.. => self.transfer("agenda_unreachable"),
+                    _ => self.say(CALENDAR_SILENT),
                 }
             }
         }

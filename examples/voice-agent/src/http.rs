@@ -20,7 +20,7 @@ pub(crate) fn router(calls: Arc<Calls>) -> Router {
         .route("/vapi/webhook", post(server_message))
         .route("/chat/completions", post(chat))
         .route("/calls/{id}", get(call))
-        .route("/agenda", get(agenda))
+        .route("/agenda", get(calendar))
         .route("/status", get(status))
         .with_state(calls)
 }
@@ -93,8 +93,8 @@ async fn call(State(calls): State<Arc<Calls>>, Path(id): Path<String>) -> Answer
     json_result(calls.inspect(&id).await)
 }
 
-async fn agenda(State(calls): State<Arc<Calls>>) -> Answer {
-    json_result(calls.agenda().await)
+async fn calendar(State(calls): State<Arc<Calls>>) -> Answer {
+    json_result(calls.calendar().await)
 }
 
 fn json_result(result: Result<Value, filrouge_types::Failure>) -> Answer {

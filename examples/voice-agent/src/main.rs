@@ -1,7 +1,7 @@
 //! An example: French appointment booking over the phone, on filrouge. See its README.
 
-mod agenda;
 mod cache;
+mod calendar;
 mod calls;
 mod completions;
 mod config;

@@ -4,29 +4,29 @@ use filrouge_types::{Channel, Item, RawJson, Role, Variant};
 use serde::Deserialize;
 use serde_json::json;
 
-use crate::fsm::{AgendaAnswer, AgendaRequest, Dialogue, Heard, Next};
+use crate::fsm::{CalendarAnswer, CalendarRequest, Dialogue, Heard, Next};
 
-/// The agenda as a tool, in the ledger.
-const AGENDA: &str = "agenda";
+/// The name under which the ledger records the calendar as a tool.
+const CALENDAR: &str = "agenda";
 
-/// A part of an item: the text of a question or an answer, or the agenda's result.
+/// A part of an item: the text of a question or an answer, or the calendar's result.
 #[derive(Deserialize)]
 struct Part {
     #[serde(default)]
     text: String,
     #[serde(default)]
-    result: Option<AgendaAnswer>,
+    result: Option<CalendarAnswer>,
 }
 
-/// A request to the agenda and its answer, as two items of a turn.
-pub(crate) fn agenda_items(
+/// A request to the calendar and its answer, as two items of a turn.
+pub(crate) fn calendar_items(
     number: usize,
-    request: &AgendaRequest,
-    answer: &AgendaAnswer,
+    request: &CalendarRequest,
+    answer: &CalendarAnswer,
 ) -> [(Role, Channel, RawJson); 2] {
-    let call_id = format!("{AGENDA}-{number}");
+    let call_id = format!("{CALENDAR}-{number}");
     let call =
-        json!([{ "type": "tool_call", "call_id": call_id, "name": AGENDA, "args": request }]);
+        json!([{ "type": "tool_call", "call_id": call_id, "name": CALENDAR, "args": request }]);
     let result = json!([{ "type": "tool_result", "call_id": call_id, "result": answer }]);
     [
         (
@@ -46,7 +46,7 @@ pub(crate) fn agenda_items(
 #[derive(Default)]
 struct RecordedTurn {
     heard: Option<Heard>,
-    agenda_answers: Vec<AgendaAnswer>,
+    calendar_answers: Vec<CalendarAnswer>,
     answer: Option<String>,
 }
 
@@ -66,19 +66,19 @@ pub(crate) fn replay(dialogue: &mut Dialogue, items: &[Item]) -> Option<Replayed
     for turn in items.chunk_by(|a, b| a.turn_id == b.turn_id) {
         let RecordedTurn {
             heard,
-            agenda_answers,
+            calendar_answers,
             answer: Some(answer),
         } = read_turn(turn)?
         else {
             continue;
         };
-        let mut agenda_answers = agenda_answers.into_iter();
+        let mut calendar_answers = calendar_answers.into_iter();
         let mut next = dialogue.hear(&heard?);
         let replayed_answer = loop {
             match next {
                 Next::Say(text) => break text,
-                Next::AskAgenda(request) => {
-                    next = dialogue.agenda_answered(&request, agenda_answers.next()?);
+                Next::AskCalendar(request) => {
+                    next = dialogue.calendar_answered(&request, calendar_answers.next()?);
                 }
             }
         };
@@ -105,7 +105,7 @@ fn read_turn(items: &[Item]) -> Option<RecordedTurn> {
                 heard.text = first_part(item)?.text;
                 turn.heard = Some(heard);
             }
-            Channel::ToolResult => turn.agenda_answers.push(first_part(item)?.result?),
+            Channel::ToolResult => turn.calendar_answers.push(first_part(item)?.result?),
             Channel::Final => turn.answer = Some(first_part(item)?.text),
             _ => {}
         }

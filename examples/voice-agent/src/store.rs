@@ -66,8 +66,8 @@ pub(crate) async fn open(config: &Config) -> anyhow::Result<Opened> {
     })
 }
 
-/// The spool of a remote database. While the database is unreachable, it queues writes of the calls that this instance
-/// handled last.
+/// Opens the spool in front of a remote database; `None` for other stores. While the database is unreachable, the spool queues
+/// writes of the calls that this instance handled last.
 fn open_spool(
     config: &Config,
     ledger: &Arc<dyn Ledger>,
@@ -85,15 +85,15 @@ fn open_spool(
     )?))
 }
 
-/// A ledger, its clock, and its anchor unless it is in memory.
+/// A ledger and its clock, and its anchor; a ledger in memory has none.
 type LedgerParts = (Arc<dyn Ledger>, Arc<dyn Clock>, Option<Anchor>);
 
-/// Opens the ledger without anchoring it.
+/// Opens the ledger, and returns the anchor that it has yet to be checked against.
 fn open_ledger(config: &Config) -> anyhow::Result<LedgerParts> {
     let entropy = Arc::new(OsEntropy);
     let system: Arc<dyn Clock> = Arc::new(SystemClock);
     let keyring = || keyfile::load_or_create(&config.keyring, &OsEntropy).map(Arc::new);
-    let anchored = |ledger: Arc<dyn Ledger>, clock, keyring| {
+    let with_anchor = |ledger: Arc<dyn Ledger>, clock, keyring| {
         let anchor = Anchor::new(&config.state_dir, ledger.store_id(), keyring);
         (ledger, clock, Some(anchor))
     };
@@ -110,17 +110,18 @@ fn open_ledger(config: &Config) -> anyhow::Result<LedgerParts> {
             filrouge_sqlite::prepare(path)?;
             let options =
                 filrouge_sqlite::Options::new(path, keyring.clone(), entropy, system.clone());
-            anchored(Arc::new(SqliteLedger::open(options)?), system, keyring)
+            with_anchor(Arc::new(SqliteLedger::open(options)?), system, keyring)
         }
         Store::Postgres(url) => {
             let keyring = keyring()?;
             let mut options = Options::new(url, keyring.clone(), entropy)?;
             options.lock_timeout = TIMEOUT;
             options.answer_timeout = TIMEOUT;
+            // How long a write is retried after a lost connection.
             options.settle_timeout = TIMEOUT;
             let ledger = PostgresLedger::open(options)?;
             let clock = ledger.clock();
-            anchored(Arc::new(ledger), clock, keyring)
+            with_anchor(Arc::new(ledger), clock, keyring)
         }
     })
 }

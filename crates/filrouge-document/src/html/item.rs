@@ -6,18 +6,18 @@ use maud::{Markup, html};
 use super::page::{clock, time};
 use super::part::{folded_call, part};
 use super::shown::Shown;
-use crate::data::{json_without_data, without_data};
+use crate::data::{replace_data, replace_data_in_json};
 use crate::part::{Kind, Part};
 use crate::redaction::Redactions;
-use crate::script::Script;
 use crate::text::one_line;
+use crate::turn_entries::TurnEntries;
 use crate::words;
 
 /// The maximum length of an excerpt in the summary line of a folded block, in characters.
 pub(super) const EXCERPT: usize = 100;
 
 pub(super) fn entry(
-    script: &Script<'_>,
+    entries: &TurnEntries<'_>,
     at: usize,
     item: &Item,
     turn: Option<&Turn>,
@@ -29,11 +29,11 @@ pub(super) fn entry(
         words::role(item.body.role),
         words::channel(item)
     );
-    let variant = words::variant(item, script.bilingual, turn);
-    let body = body(script, at, item, redactions);
-    let bookkeeping_types = script.bookkeeping(at);
+    let variant = words::variant(item, entries.bilingual, turn);
+    let body = body(entries, at, item, redactions);
+    let bookkeeping_types = entries.bookkeeping(at);
     // Calls have their own summary line; a heading above each would double the length of a busy turn.
-    let only_calls = !item.redacted && script.parts_of(at).all(|(p, _)| is_call(p));
+    let only_calls = !item.redacted && entries.parts_of(at).all(|(p, _)| is_call(p));
     let class = format!(
         "item {} by-{}",
         class(&item.body.channel),
@@ -43,19 +43,19 @@ pub(super) fn entry(
         article class=(class) id={ "seq-" (item.seq) } aria-label=(Shown(&label)) {
             @if item.body.channel == Channel::ToolCall && only_calls {
                 (body)
-            } @else if folds(script, at, item) {
+            } @else if folds(entries, at, item) {
                 details.bookkeeping[bookkeeping_types.is_some()] {
                     summary {
-                        (heading(item, variant, script.began))
+                        (heading(item, variant, entries.began))
                         @match &bookkeeping_types {
                             Some(types) => { bdi { (Shown(&one_line(&types.join(", "), EXCERPT))) } }
-                            None => { span.excerpt dir="auto" { (Shown(&excerpt(script, at))) } }
+                            None => { span.excerpt dir="auto" { (Shown(&excerpt(entries, at))) } }
                         }
                     }
                     (body)
                 }
             } @else {
-                header { (heading(item, variant, script.began)) }
+                header { (heading(item, variant, entries.began)) }
                 (body)
             }
             (seq_link(item))
@@ -91,12 +91,12 @@ pub(super) fn facts(item: &Item, began: Option<Timestamp>) -> Markup {
     }
 }
 
-fn body(script: &Script<'_>, at: usize, item: &Item, redactions: &Redactions) -> Markup {
+fn body(entries: &TurnEntries<'_>, at: usize, item: &Item, redactions: &Redactions) -> Markup {
     html! {
         div.body {
             @if item.redacted { (redacted(item, redactions)) }
-            @for (shown, result) in script.parts_of(at) {
-                @if is_call(shown) { (folded_call(shown, item, script.began, result)) }
+            @for (shown, result) in entries.parts_of(at) {
+                @if is_call(shown) { (folded_call(shown, item, entries.began, result)) }
                 @else { (part(shown, item)) }
             }
         }
@@ -118,32 +118,32 @@ fn redacted(item: &Item, redactions: &Redactions) -> Markup {
 }
 
 fn is_call(part: &Part<'_>) -> bool {
-    matches!(part.kind, Kind::Call { .. })
+    matches!(part.kind, Kind::ToolCall { .. })
 }
 
 /// Whether an item is folded until the reader opens it.
-fn folds(script: &Script<'_>, at: usize, item: &Item) -> bool {
+fn folds(entries: &TurnEntries<'_>, at: usize, item: &Item) -> bool {
     let unknown = |(p, _): (&Part<'_>, _)| matches!(p.kind, Kind::Other(_));
     match item.body.channel {
         _ if item.redacted => false,
         Channel::Thought | Channel::Plan => true,
         Channel::ToolResult => true,
-        Channel::SystemNote => script.parts_of(at).any(unknown),
+        Channel::SystemNote => entries.parts_of(at).any(unknown),
         _ => false,
     }
 }
 
 /// The beginning of a folded item.
-fn excerpt(script: &Script<'_>, at: usize) -> String {
-    let words = script.parts_of(at).find_map(|(p, _)| match &p.kind {
+fn excerpt(entries: &TurnEntries<'_>, at: usize) -> String {
+    let words = entries.parts_of(at).find_map(|(p, _)| match &p.kind {
         Kind::Text(text) | Kind::Reasoning(text) | Kind::Code { text, .. } => {
-            Some(one_line(&without_data(text), EXCERPT))
+            Some(one_line(&replace_data(text), EXCERPT))
         }
-        Kind::Answer {
+        Kind::ToolResult {
             content: Some(content),
             ..
-        } => Some(one_line(&json_without_data(content), EXCERPT)),
-        Kind::Other(json) => Some(one_line(&json_without_data(json), EXCERPT)),
+        } => Some(one_line(&replace_data_in_json(content), EXCERPT)),
+        Kind::Other(json) => Some(one_line(&replace_data_in_json(json), EXCERPT)),
         _ => None,
     });
     words.unwrap_or_default()

@@ -93,6 +93,7 @@ pub(super) fn turn_heading(turn: &Turn, items: &[Item]) -> Markup {
                 @for (name, value) in words::turn_facts(turn) {
                     " · " (name) " " bdi { (Shown(value)) }
                 }
+                // `deleted_at` is the time of the turn's redaction.
                 @if let Some(at) = turn.deleted_at { " · redacted on " (time(at)) }
                 @if let Some(by) = turn.replaced_by_turn_id {
                     " · " a href={ "#turn-" (by) } { "its replacement" }

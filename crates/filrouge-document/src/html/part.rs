@@ -6,11 +6,11 @@ use maud::{Markup, PreEscaped, html};
 use super::item::{EXCERPT, facts, is_verbatim, seq_link};
 use super::page::time;
 use super::shown::{Rich, Shown, listing, picture_element};
-use crate::data::{json_without_data, value_without_data};
+use crate::data::{replace_data_in_json, replace_data_in_string_value};
 use crate::json::{arguments, pretty, string};
 use crate::part::{Kind, Part, nested};
-use crate::script::AttachedResult;
 use crate::text::one_line;
+use crate::turn_entries::AttachedResult;
 use crate::{url, words};
 
 pub(super) fn part(part: &Part<'_>, item: &Item) -> Markup {
@@ -43,8 +43,8 @@ fn kind(part: &Part<'_>, item: &Item) -> Markup {
         Kind::Link { url, title } => html! {
             p.attached { span.label { "Link" } " " (link(title.as_deref().unwrap_or(url), url)) }
         },
-        Kind::Call { .. } => call(part, html! {}),
-        Kind::Answer { .. } => answer(part, item, html! {}),
+        Kind::ToolCall { .. } => call(part, html! {}),
+        Kind::ToolResult { .. } => tool_result(part, item, html! {}),
         Kind::Error {
             code,
             message,
@@ -114,7 +114,7 @@ fn file(name: Option<&str>, media_type: Option<&str>, address: Option<&str>) -> 
     html! {
         p.attached {
             span.label { "File" } " " (link(&label, address.unwrap_or(&label)))
-            @if let Some(kind) = Kind::further_type(media_type, address) { " · " bdi { (Shown(kind)) } }
+            @if let Some(kind) = Kind::type_unless_in_url(media_type, address) { " · " bdi { (Shown(kind)) } }
         }
         @if let Some(picture) = address.filter(|a| url::picture(a).is_some()) { (image(picture)) }
         @if let Some(text) = address.and_then(|a| url::small_text(a, media_type)) { (listing("", &text)) }
@@ -128,11 +128,11 @@ pub(super) fn folded_call(
     began: Option<Timestamp>,
     result: Option<AttachedResult<'_, '_>>,
 ) -> Markup {
-    let Kind::Call { name, args, .. } = &part.kind else {
+    let Kind::ToolCall { name, args, .. } = &part.kind else {
         return html! {};
     };
     let (failed, latency) = match result.map(|r| &r.part.kind) {
-        Some(Kind::Answer { ok, latency_ms, .. }) => (*ok == Some(false), *latency_ms),
+        Some(Kind::ToolResult { ok, latency_ms, .. }) => (*ok == Some(false), *latency_ms),
         _ => (false, None),
     };
     html! {
@@ -142,7 +142,7 @@ pub(super) fn folded_call(
                 @if failed { span.pill.bad { "failed" } " " }
                 @if result.is_none() { span.pill { "no result" } " " }
                 @if let Some(ms) = latency { span.meta { (Shown(ms)) " ms" } " " }
-                span.excerpt dir="ltr" { (Shown(&one_line(&json_without_data(args.unwrap_or_default()), EXCERPT))) }
+                span.excerpt dir="ltr" { (Shown(&one_line(&replace_data_in_json(args.unwrap_or_default()), EXCERPT))) }
             }
             (call(part, facts(item, began)))
             (further(part))
@@ -159,14 +159,14 @@ fn result_below(attached: AttachedResult<'_, '_>, began: Option<Timestamp>) -> M
     html! {
         div.result id=[id] {
             (seq_link(attached.item))
-            (answer(attached.part, attached.item, facts(attached.item, began)))
+            (tool_result(attached.part, attached.item, facts(attached.item, began)))
             (further(attached.part))
         }
     }
 }
 
 fn call(part: &Part<'_>, facts: Markup) -> Markup {
-    let Kind::Call { call_id, args, .. } = &part.kind else {
+    let Kind::ToolCall { call_id, args, .. } = &part.kind else {
         return html! {};
     };
     html! {
@@ -179,8 +179,8 @@ fn call_name(call_id: Option<&str>) -> Markup {
     html! { @if let Some(id) = call_id { " " span.meta { "call " bdi { (Shown(id)) } } } }
 }
 
-fn answer(part: &Part<'_>, item: &Item, facts: Markup) -> Markup {
-    let Kind::Answer {
+fn tool_result(part: &Part<'_>, item: &Item, facts: Markup) -> Markup {
+    let Kind::ToolResult {
         call_id,
         ok,
         latency_ms,
@@ -195,16 +195,16 @@ fn answer(part: &Part<'_>, item: &Item, facts: Markup) -> Markup {
             @if let Some(ms) = latency_ms { " " span.meta { (Shown(ms)) " ms" } }
             (call_name(call_id.as_deref())) " " (facts)
         }
-        @if let Some(content) = content { (answer_content(content, item)) }
+        @if let Some(content) = content { (result_content(content, item)) }
     }
 }
 
-fn answer_content(content: &str, item: &Item) -> Markup {
+fn result_content(content: &str, item: &Item) -> Markup {
     if let Some(parts) = nested(content) {
         return html! { @for inner in &parts { (part(inner, item)) } };
     }
     match string(content) {
-        Some(text) => listing("", &value_without_data(&text)),
+        Some(text) => listing("", &replace_data_in_string_value(&text)),
         None => listing("", &pretty(content)),
     }
 }

@@ -4,7 +4,7 @@ use maud::Render;
 use pulldown_cmark::{Alignment, CodeBlockKind, Event, HeadingLevel, Options, Parser, Tag, TagEnd};
 
 use super::shown::picture_element;
-use crate::data::{without_data, without_data_except_pictures};
+use crate::data::{replace_data, replace_data_except_pictures};
 use crate::text::{MAX_DEPTH, MAX_RICH, nests_too_deep, without_controls};
 use crate::url;
 
@@ -13,7 +13,7 @@ const FIRST_LEVEL: u8 = 3;
 
 /// Appends the rendered text.
 pub(super) fn rich(text: &str, out: &mut String) {
-    let reduced = without_data_except_pictures(text);
+    let reduced = replace_data_except_pictures(text);
     let text = without_controls(&reduced);
     let start = out.len();
     if text.len() <= MAX_RICH && !nests_too_deep(&text) {
@@ -28,7 +28,7 @@ pub(super) fn rich(text: &str, out: &mut String) {
         out.truncate(start);
     }
     out.push_str("<pre class=\"plain\" dir=\"auto\">");
-    without_data(&text).render_to(out);
+    replace_data(&text).render_to(out);
     out.push_str("</pre>");
 }
 
@@ -88,11 +88,11 @@ impl<'o> Renderer<'o> {
             }
             _ if !self.images.is_empty() => {}
             Event::Text(text) | Event::Html(text) | Event::InlineHtml(text) => {
-                without_data(&text).render_to(self.out);
+                replace_data(&text).render_to(self.out);
             }
             Event::Code(text) => {
                 self.out.push_str("<code>");
-                without_data(&text).render_to(self.out);
+                replace_data(&text).render_to(self.out);
                 self.out.push_str("</code>");
             }
             Event::SoftBreak => self.out.push('\n'),
@@ -190,7 +190,7 @@ impl<'o> Renderer<'o> {
         self.out.push_str("<pre dir=\"ltr\"><code");
         if !word.is_empty() {
             self.out.push_str(" data-language=\"");
-            without_data(word).render_to(self.out);
+            replace_data(word).render_to(self.out);
             self.out.push('"');
         }
         self.out.push('>');
@@ -225,10 +225,10 @@ impl<'o> Renderer<'o> {
         };
         // An image inside a link becomes only its label, because links do not nest.
         if self.link.is_some() {
-            return without_data(&label).render_to(self.out);
+            return replace_data(&label).render_to(self.out);
         }
         self.open_link(&image.url);
-        without_data(&label).render_to(self.out);
+        replace_data(&label).render_to(self.out);
         self.end(TagEnd::Link);
     }
 }

@@ -6,15 +6,15 @@ use filrouge_types::{Item, Role, Turn};
 
 use super::inline::{code, fence, link, plain};
 use super::quote;
-use crate::data::value_without_data;
+use crate::data::replace_data_in_string_value;
 use crate::json::{arguments, pretty, string};
 use crate::part::{Kind, Part, nested};
 use crate::redaction::Redactions;
-use crate::script::{AttachedResult, Script};
+use crate::turn_entries::{AttachedResult, TurnEntries};
 use crate::{url, words};
 
 pub(super) fn write_entry(
-    script: &Script<'_>,
+    entries: &TurnEntries<'_>,
     at: usize,
     item: &Item,
     turn: Option<&Turn>,
@@ -28,14 +28,14 @@ pub(super) fn write_entry(
         words::role(item.body.role),
         plain(words::channel(item))
     )?;
-    if let Some(variant) = words::variant(item, script.bilingual, turn) {
+    if let Some(variant) = words::variant(item, entries.bilingual, turn) {
         write!(out, " · {variant}")?;
     }
     writeln!(out, "\n\n{}", facts(item))?;
     if item.redacted {
         write_redacted(item, redactions, out)?;
     }
-    for (part, result) in script.parts_of(at) {
+    for (part, result) in entries.parts_of(at) {
         write_part(part, item, out)?;
         if let Some(attached) = result {
             write_attached(attached, out)?;
@@ -100,12 +100,12 @@ fn write_part(part: &Part<'_>, item: &Item, out: &mut dyn fmt::Write) -> fmt::Re
         Kind::Link { url, title } => {
             writeln!(out, "Link: {}", link(title.as_deref().unwrap_or(url), url))?;
         }
-        Kind::Call {
+        Kind::ToolCall {
             call_id,
             name,
             args,
         } => write_call(call_id.as_deref(), name, *args, out)?,
-        Kind::Answer { .. } => write_answer(part, item, out)?,
+        Kind::ToolResult { .. } => write_result(part, item, out)?,
         Kind::Error { .. } => write_error(part, out)?,
         Kind::Refusal(text) => write!(out, "**Refused:**\n\n{}", quote::block(text))?,
         Kind::Redaction { .. } => write_redaction(&part.kind, item, out)?,
@@ -135,8 +135,8 @@ fn write_call(
     }
 }
 
-fn write_answer(part: &Part<'_>, item: &Item, out: &mut dyn fmt::Write) -> fmt::Result {
-    let Kind::Answer {
+fn write_result(part: &Part<'_>, item: &Item, out: &mut dyn fmt::Write) -> fmt::Result {
+    let Kind::ToolResult {
         call_id,
         ok,
         latency_ms,
@@ -165,7 +165,7 @@ fn write_answer(part: &Part<'_>, item: &Item, out: &mut dyn fmt::Write) -> fmt::
     }
     out.write_char('\n')?;
     match string(content) {
-        Some(text) => out.write_str(&fence("", &value_without_data(&text))),
+        Some(text) => out.write_str(&fence("", &replace_data_in_string_value(&text))),
         None => out.write_str(&fence("json", &pretty(content))),
     }
 }
@@ -231,7 +231,7 @@ fn write_file(
 ) -> fmt::Result {
     let label = Kind::file_label(name, address);
     write!(out, "File: {}", link(&label, address.unwrap_or(&label)))?;
-    match Kind::further_type(media_type, address) {
+    match Kind::type_unless_in_url(media_type, address) {
         Some(kind) => writeln!(out, " · {}", code(kind))?,
         None => writeln!(out)?,
     }

@@ -13,7 +13,10 @@ use super::{Anchor, WitnessFile};
 /// The anchor lags the newest durable commit by at most this much.
 const ADVANCE_EVERY: Duration = Duration::from_millis(50);
 
-/// A thread that records positions at an interval, and the newest one when it is dropped.
+/// A thread that records positions at an interval.
+///
+/// While it runs, commits that hold only drafts need no record and are skipped. When it stops, it records the newest commit of
+/// any kind.
 struct Recorder {
     stop: Option<mpsc::Sender<()>>,
     thread: Option<JoinHandle<()>>,
@@ -33,9 +36,8 @@ impl Recorder {
         let work = move || {
             let mut last = None;
             loop {
-                let ended = stopped.recv_timeout(every) != Err(RecvTimeoutError::Timeout);
-                // Drafts are not chained: until the end, commits that hold only drafts are skipped.
-                let position = if ended {
+                let is_stopping = stopped.recv_timeout(every) != Err(RecvTimeoutError::Timeout);
+                let position = if is_stopping {
                     ledger.position()
                 } else {
                     ledger.anchor_position()
@@ -58,7 +60,7 @@ impl Recorder {
                         }
                     }
                 }
-                if ended {
+                if is_stopping {
                     return;
                 }
             }
@@ -100,6 +102,7 @@ impl Drop for Recorder {
 pub struct AnchorKeeper {
     anchor: Recorder,
     witness: Option<Recorder>,
+    /// Why the anchor cannot prove that the store was not rolled back before the anchor was created.
     unconfirmed: Option<String>,
 }
 
@@ -132,15 +135,16 @@ impl AnchorKeeper {
         Ok(self)
     }
 
-    /// Sets why the anchor proves nothing about older states.
+    /// Sets why the anchor cannot prove that the store was not rolled back before the anchor was created; `None` if it can, or
+    /// if an operator has accepted the store.
     #[must_use]
     pub fn with_unconfirmed(mut self, why: Option<String>) -> Self {
         self.unconfirmed = why;
         self
     }
 
-    /// Why the last attempt to advance the anchor or the witness file failed, or why the anchor proves nothing about older
-    /// states; `None` when all is well.
+    /// Why the last attempt to advance the anchor or the witness file failed, or why the anchor cannot exclude an earlier
+    /// rollback ([`Self::with_unconfirmed`]); `None` if neither applies.
     #[must_use]
     pub fn failure(&self) -> Option<String> {
         let witness = || self.witness.as_ref().and_then(Recorder::failure);

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use filrouge_types::{Item, JsonText, TurnId};
 
-use super::parts::{PartContent, ToolUse, parts};
+use super::parts::{CallOrResult, PartContent, parts};
 
 /// The number of items before a result that are searched for its call; the tool of an older call stays unknown.
 pub(super) const LOOK_BACK: u64 = 1024;
@@ -18,13 +18,14 @@ pub(super) struct CallIndex(BTreeMap<(TurnId, String), (u64, JsonText)>);
 
 impl CallIndex {
     /// Remembers a call of the item at `seq`.
-    pub(super) fn note(&mut self, turn: TurnId, seq: u64, call: &ToolUse) {
+    pub(super) fn remember(&mut self, turn: TurnId, seq: u64, call: &CallOrResult) {
         if let (Some(id), Some(tool)) = (&call.call_id, &call.tool) {
             self.0.insert((turn, id.to_plain()), (seq, tool.clone()));
         }
     }
 
-    /// Forgets all calls when there are too many. Called only between items, because calls of the current item are not looked up.
+    /// Forgets all calls when there are too many. Called only between items: a call of the current item cannot be found again
+    /// in the ledger.
     pub(super) fn shrink(&mut self) {
         if self.0.len() > REMEMBERED {
             self.forget();
@@ -44,9 +45,14 @@ impl CallIndex {
 
 /// The tool of an item's last call with this id.
 pub(super) fn last_call(item: &Item, id: &str) -> Option<JsonText> {
-    let has_id = |used: &ToolUse| used.call_id.as_ref().is_some_and(|c| c.to_plain() == id);
+    let has_id = |call_or_result: &CallOrResult| {
+        call_or_result
+            .call_id
+            .as_ref()
+            .is_some_and(|c| c.to_plain() == id)
+    };
     let calls = parts(&item.body.parts).filter_map(|part| match part.content {
-        PartContent::ToolUse(call) if !call.is_result && has_id(&call) => call.tool,
+        PartContent::CallOrResult(call) if !call.is_result && has_id(&call) => call.tool,
         _ => None,
     });
     calls.last()

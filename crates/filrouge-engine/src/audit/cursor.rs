@@ -30,7 +30,7 @@ impl AuditPosition {
 
 impl AuditCursor {
     /// A position in a session's own listing.
-    pub(super) const fn in_session(position: AuditPosition) -> Self {
+    pub(super) const fn from_session_position(position: AuditPosition) -> Self {
         Self {
             after: ChangeCursor {
                 commit_no: 0,
@@ -44,7 +44,7 @@ impl AuditCursor {
     ///
     /// # Errors
     /// `invalid` when the cursor belongs to the listing of all sessions.
-    pub(super) fn of_session(self) -> Result<AuditPosition, Failure> {
+    pub(super) fn to_session_position(self) -> Result<AuditPosition, Failure> {
         self.item
             .filter(|_| self.after == ChangeCursor::default())
             .ok_or_else(|| refused(&self.to_string()))

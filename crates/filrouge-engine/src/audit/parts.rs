@@ -17,15 +17,15 @@ pub(super) struct AuditPart<'a> {
 /// The content of a part.
 pub(super) enum PartContent {
     Text(JsonText),
-    ToolUse(Box<ToolUse>),
+    CallOrResult(Box<CallOrResult>),
     Error(AuditError),
     /// Content for which the audit has no member.
     Other,
 }
 
-/// A tool call or a tool result: the members of its row.
+/// A tool call or a tool result, with the members that a row of the audit shows.
 #[derive(Default)]
-pub(super) struct ToolUse {
+pub(super) struct CallOrResult {
     /// The called tool. Parsing leaves it empty for a result; the row then gets the tool of the call that it answers.
     pub(super) tool: Option<JsonText>,
     pub(super) call_id: Option<JsonText>,
@@ -55,29 +55,29 @@ impl<'a> AuditPart<'a> {
     }
 }
 
-/// Removes the members that a row of the audit shows.
+/// Reads a part's content. Removes the members that a row of the audit shows; the others remain in `from`.
 fn content(from: &mut Members<'_>) -> PartContent {
     match from.take("type", |_| true) {
         Some(r#""text""#) => text(from, "text").map_or(PartContent::Other, PartContent::Text),
         Some(r#""refusal""#) => text(from, "refusal").map_or(PartContent::Other, PartContent::Text),
         // The arguments of an incomplete call are not JSON.
         Some(kind @ (r#""tool_call""# | r#""tool_call_partial""#)) => {
-            PartContent::ToolUse(Box::new(ToolUse {
+            PartContent::CallOrResult(Box::new(CallOrResult {
                 tool: text(from, "name"),
                 call_id: text(from, "call_id"),
                 args: (kind == r#""tool_call""#)
                     .then(|| value(from, "args", |_| true))
                     .flatten(),
-                ..ToolUse::default()
+                ..CallOrResult::default()
             }))
         }
-        Some(r#""tool_result""#) => PartContent::ToolUse(Box::new(ToolUse {
+        Some(r#""tool_result""#) => PartContent::CallOrResult(Box::new(CallOrResult {
             call_id: text(from, "call_id"),
             is_result: true,
             ok: flag(from, "ok"),
             latency_ms: value(from, "latency_ms", is_number),
             result: value(from, "content", |_| true),
-            ..ToolUse::default()
+            ..CallOrResult::default()
         })),
         Some(r#""error""#) => PartContent::Error(AuditError {
             code: text(from, "code"),
@@ -126,14 +126,14 @@ mod tests {
             |j: &Option<RawJson>| j.as_ref().map_or("-".to_owned(), |j| j.as_str().to_owned());
         let content = match &part.content {
             PartContent::Text(t) => format!("text {}", t.to_plain()),
-            PartContent::ToolUse(r) if r.is_result => format!(
+            PartContent::CallOrResult(r) if r.is_result => format!(
                 "result {} {:?} {} {}",
                 text(&r.call_id),
                 r.ok,
                 json(&r.latency_ms),
                 json(&r.result)
             ),
-            PartContent::ToolUse(c) => format!(
+            PartContent::CallOrResult(c) => format!(
                 "call {} {} {}",
                 text(&c.tool),
                 text(&c.call_id),

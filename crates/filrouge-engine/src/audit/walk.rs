@@ -26,8 +26,8 @@ const CHANGES: usize = 256;
 const ITEMS: usize = 64;
 /// The maximum number of cached sessions and turns.
 const REMEMBERED: usize = 64;
-/// How far a clock may have been set back before `since` and `until` hide items, in microseconds.
-const SET_BACK: i64 = 3_600_000_000;
+/// The largest backward jump of a clock at which `since` and `until` still miss no item, in microseconds.
+const CLOCK_JUMP_MAX: i64 = 3_600_000_000;
 
 /// Reads a page.
 pub(super) fn page<V: View + ?Sized>(
@@ -85,10 +85,10 @@ impl<V: View + ?Sized> Walk<'_, '_, V> {
             || self.items >= ITEMS_MAX
     }
 
-    /// The number of items or changes to read next, at most `max`; if each of them yields a row, not more than still fit in the
-    /// page.
+    /// The number of items or changes to read next, at most `max`. Without a filter every item is a row, so then at most as
+    /// many as the page has room for.
     fn batch_size(&self, max: usize) -> usize {
-        if self.query.selects() {
+        if self.query.filters_items() {
             max
         } else {
             self.query
@@ -100,7 +100,11 @@ impl<V: View + ?Sized> Walk<'_, '_, V> {
 
     /// Reads one session in order of seq.
     fn session(&mut self, id: &SessionId) -> Result<Option<AuditCursor>, Failure> {
-        let position = self.query.cursor.map(AuditCursor::of_session).transpose()?;
+        let position = self
+            .query
+            .cursor
+            .map(AuditCursor::to_session_position)
+            .transpose()?;
         match self.snapshot.find_or_tombstone(self.scope, id)? {
             None => Err(session_not_found(id)),
             Some(SessionOrTombstone::Erased(erased)) => {
@@ -113,7 +117,7 @@ impl<V: View + ?Sized> Walk<'_, '_, V> {
                 let last = session.head.last_seq;
                 let begin = position.unwrap_or(AuditPosition::at(1));
                 let stopped = in_session(id, self.add_items(&session, begin, last, None))?;
-                Ok(stopped.map(AuditCursor::in_session))
+                Ok(stopped.map(AuditCursor::from_session_position))
             }
         }
     }
@@ -123,7 +127,9 @@ impl<V: View + ?Sized> Walk<'_, '_, V> {
         let mut resume = self.query.cursor.and_then(|c| c.item);
         let mut after = match (self.query.cursor, self.query.since) {
             (Some(cursor), _) => cursor.after,
-            (None, Some(since)) => self.snapshot.changes_before(moved(since, -SET_BACK))?,
+            (None, Some(since)) => self
+                .snapshot
+                .changes_before(moved(since, -CLOCK_JUMP_MAX))?,
             (None, None) => ChangeCursor::default(),
         };
         let start_commit = after.commit_no;
@@ -155,13 +161,13 @@ impl<V: View + ?Sized> Walk<'_, '_, V> {
         }
     }
 
-    /// Whether all further changes are later than the query's `until` or `up_to`.
+    /// Whether all further changes are later than the query's `until` or `last_commit`, even if a clock was set back.
     fn is_past(&self, change: &SessionChange, position: ChangeCursor) -> bool {
-        let until = self.query.until.map(|until| moved(until, SET_BACK));
+        let until = self.query.until.map(|until| moved(until, CLOCK_JUMP_MAX));
         until.is_some_and(|until| change.at >= until)
             || self
                 .query
-                .up_to
+                .last_commit
                 .is_some_and(|last| position.commit_no > last)
     }
 
@@ -188,6 +194,7 @@ impl<V: View + ?Sized> Walk<'_, '_, V> {
             _ => return Ok(None),
         };
         if !covered {
+            // The skipped items may contain newer calls with the ids of remembered ones.
             self.calls.forget();
             return Ok(None);
         }
@@ -200,7 +207,7 @@ impl<V: View + ?Sized> Walk<'_, '_, V> {
     }
 
     fn add_erasure(&mut self, id: &SessionId, erased: &Erased) {
-        if self.query.selects() {
+        if self.query.filters_items() {
             return;
         }
         let Erased { items, turns, .. } = erased;

@@ -1,10 +1,10 @@
-//! Saves and reads checkpoints (DESIGN §6).
+//! Checkpoints of live (telephone) calls (DESIGN §6).
 
 use filrouge_store::command::{Outcome, PutCheckpoint, Scope, Write};
 use filrouge_types::{Checkpoint, ErrorCode, Failure, RawJson, SessionId, UNASSIGNED};
 use tracing::field::{Value, display};
 
-use super::lease::with_fence;
+use super::lease::fenced_scope;
 use super::requests::SaveCheckpoint;
 use super::words::{word, word_of};
 use crate::caller::{Caller, Permission};
@@ -13,17 +13,17 @@ use crate::engine::Calls;
 use crate::secrets::Masked;
 use crate::written::Written;
 
-/// A checkpoint's label and state.
+/// A checkpoint's label, and the application's state as JSON.
 type LabelAndState = (Option<Box<str>>, RawJson);
 
 impl Calls {
-    /// Saves a checkpoint, at most one per seq; its label becomes the session's state. Repeating an identical one changes
-    /// nothing.
+    /// Saves a checkpoint, at most one per seq. Its `state` is the application's state as JSON; its label becomes the `state`
+    /// field of the session. Repeating an identical checkpoint changes nothing.
     ///
     /// # Errors
-    /// `idempotency_mismatch` if another checkpoint exists at its seq, `invalid` if its seq does not exist yet or its state is
-    /// no object, `limit_exceeded`, `credential_refused`, those of fences, `session_not_found`, `journal_off`, and those of the
-    /// ledger.
+    /// `idempotency_mismatch` if another checkpoint exists at its seq, `invalid` if its seq does not exist yet or its `state`
+    /// is no object, `limit_exceeded`, `credential_refused`, those of fences, `session_not_found`, `journal_off`, and those of
+    /// the ledger.
     pub async fn put_checkpoint(
         &self,
         caller: &Caller,
@@ -32,7 +32,7 @@ impl Calls {
     ) -> Result<Written<Checkpoint>, Failure> {
         let scope = &caller.scope(Permission::Write)?;
         self.check_journal()?;
-        let scope = with_fence(scope, request.fence, request.release)?;
+        let scope = fenced_scope(scope, request.fence, request.release)?;
         self.limits().label(request.label.as_deref(), "label")?;
         let max_bytes = self.settings.calls.checkpoint_bytes;
         let bytes = request.state.as_str().len();
@@ -76,7 +76,7 @@ impl Calls {
                         state = %word_of(checkpoint.label.as_deref()), "[CHECKPOINT]");
                 }
                 let written = Written::new(*checkpoint, !created, stored.durability);
-                Ok(self.counted(written, &masked))
+                Ok(self.count_masked(written, &masked))
             }
             _ => Err(unexpected()),
         }

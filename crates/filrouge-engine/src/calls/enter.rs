@@ -18,9 +18,9 @@ use crate::written::Written;
 /// A webhook of a call.
 #[derive(Debug, Clone)]
 pub struct Webhook {
-    /// The call.
+    /// The call's session.
     pub session: SessionId,
-    /// The webhook's idempotency key: the same for each delivery.
+    /// The webhook's idempotency key: the same for each delivery of the webhook.
     pub request: RequestId,
     /// The request with which the session is resumed.
     pub resume: ResumeSession,
@@ -98,8 +98,8 @@ impl Calls {
         }
     }
 
-    /// Handles a caller that holds the session: it does the work, unless the previous holder answered the webhook while this
-    /// caller waited. A turn that is still open was left by a former holder, and counts as unanswered.
+    /// Decides for a caller that holds the session: the caller does the work, unless the previous holder answered the webhook
+    /// while this caller waited. A turn that is still open was left by a former holder, and counts as unanswered.
     async fn entered(
         &self,
         scope: &Scope,
@@ -125,8 +125,8 @@ impl Calls {
         Ok(Entered::Answered(Box::new(turn)))
     }
 
-    /// Waits until a turn has ended, or until its session is free, and then returns `None`. At the deadline, returns the turn in
-    /// its present state.
+    /// Waits until a turn has ended, and returns it. Returns `None` if the session becomes free first. At the deadline, returns
+    /// the turn in its present state.
     async fn ended_or_free(
         &self,
         scope: &Scope,

@@ -24,36 +24,36 @@ const POLL_INTERVAL: Duration = Duration::from_millis(100);
 /// The shortest pause of a waiting caller between two checks: commits of other sessions wake it as well.
 const PAUSE: Duration = Duration::from_millis(10);
 
-/// The scope of a write with the fence that the request or its header names.
+/// The scope of a write with the fence that the request or its header names. With `release`, the write also releases the lease.
 ///
 /// # Errors
 /// `invalid` if both name one and they differ, or if a release names none.
-pub(crate) fn with_fence(
+pub(crate) fn fenced_scope(
     scope: &Scope,
     fence: Option<u64>,
     release: bool,
 ) -> Result<Scope, Failure> {
-    let hold = match (scope.hold, fence) {
-        (Some(hold), Some(fence)) if hold.fence != fence => {
+    let token = match (scope.fence, fence) {
+        (Some(token), Some(fence)) if token.fence != fence => {
             let what = format!(
                 "the request names fence {fence}, and its header {}",
-                hold.fence
+                token.fence
             );
             return Err(Failure::new(ErrorCode::Invalid, what)
                 .with_hint("name one fence, in the body or in Filrouge-Fence"));
         }
-        (Some(hold), _) => Some(hold),
+        (Some(token), _) => Some(token),
         (None, fence) => fence.map(FencingToken::by),
     };
-    let Some(mut hold) = hold else {
+    let Some(mut token) = token else {
         if release {
             return Err(Failure::new(ErrorCode::Invalid, "release needs a fence")
                 .with_hint("only the holder can release the session: name the fence"));
         }
         return Ok(scope.clone());
     };
-    hold.release |= release;
-    Ok(scope.clone().with_hold(Some(hold)))
+    token.release |= release;
+    Ok(scope.clone().with_fence(Some(token)))
 }
 
 /// An acquired lease.
@@ -127,12 +127,12 @@ impl Calls {
     ) -> Result<Written<Lease>, Failure> {
         let scope = &caller.scope(Permission::Write)?;
         self.check_journal()?;
-        let Some(hold) = with_fence(scope, request.fence, false)?.hold else {
+        let Some(token) = fenced_scope(scope, request.fence, false)?.fence else {
             return Err(Failure::new(ErrorCode::Invalid, "fence is missing")
                 .with_hint("only the holder can renew the lease: name the fence"));
         };
         let ask = LeaseRequest::Renew {
-            fence: hold.fence,
+            fence: token.fence,
             ttl: self.lease_ttl(request.ttl_ms)?,
         };
         let acquired = self
@@ -154,11 +154,12 @@ impl Calls {
         fence: Option<u64>,
     ) -> Result<Written<Lease>, Failure> {
         let scope = &caller.scope(Permission::Write)?;
-        let Some(hold) = with_fence(scope, fence, false)?.hold else {
+        let Some(token) = fenced_scope(scope, fence, false)?.fence else {
             return Err(Failure::new(ErrorCode::Invalid, "fence is missing")
                 .with_hint("only the holder can release the session: name the fence"));
         };
-        self.release_lease(scope, session, holder, hold.fence).await
+        self.release_lease(scope, session, holder, token.fence)
+            .await
     }
 
     /// The holder of a session; available even if live calls are off.

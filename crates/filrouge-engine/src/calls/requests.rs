@@ -51,7 +51,8 @@ pub struct ResumeSession {
     /// The seq up to which the caller has its own copy.
     #[cfg_attr(feature = "openapi", schema(format = "uint64", minimum = 0))]
     pub known_seq: Option<u64>,
-    /// The fence of the caller's last write: its copy is also stale if another holder has held the session since.
+    /// The fence of the caller's last write. If another holder has had the lease since, the caller's copy counts
+    /// as stale even when `known_seq` is current.
     #[cfg_attr(feature = "openapi", schema(format = "uint64", minimum = 0))]
     pub known_fence: Option<u64>,
     /// Whether to create the session if it does not exist.

@@ -80,7 +80,7 @@ pub(super) async fn acquire(
             } => Some(GrantedLease {
                 lease: lease.clone(),
                 runtime: Handle::current(),
-                scope: scope.with_hold(None),
+                scope: scope.with_fence(None),
                 reader,
                 take,
                 spooled: stored.durability == Durability::Spooled,

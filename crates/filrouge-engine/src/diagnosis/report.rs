@@ -18,13 +18,13 @@ pub const TEXT_MAX: usize = 200;
 /// The state of a session.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Diagnosis {
-    /// When it was examined.
+    /// When the session was examined.
     pub at: Timestamp,
     /// The result of verifying the entire session.
     pub verification: Verification,
     /// The session; `null` when it cannot be read.
     pub session: Option<Session>,
-    /// The number of its turns in each state, each turn in its newest version.
+    /// The number of the session's turns in each state, each turn in its newest version.
     pub turns: TurnsByStatus,
     /// The newest open and interrupted turns, oldest first; at most [`TURNS_MAX`].
     pub pending: Vec<PendingTurn>,
@@ -34,7 +34,7 @@ pub struct Diagnosis {
     pub drafts: Vec<Draft>,
     /// The newest items, in order.
     pub items: Vec<LastItem>,
-    /// Tool calls of the examined turns without an answer, in order.
+    /// Tool calls of the examined turns without a result, in order.
     pub unanswered: Vec<UnansweredCall>,
     /// Errors of the examined turns, in order.
     pub errors: Vec<TurnError>,
@@ -47,7 +47,7 @@ pub struct Diagnosis {
 /// The result of verifying an entire session.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Verification {
-    /// Its outcome.
+    /// The outcome.
     pub status: Verdict,
     /// The number of examined turns.
     pub turns: u64,
@@ -68,9 +68,9 @@ pub struct PendingTurn {
     pub ordinal: u64,
     /// `open` or `interrupted`.
     pub status: TurnStatus,
-    /// When its newest item was committed.
+    /// When the turn's newest item was committed.
     pub since: Timestamp,
-    /// How long ago that is, in milliseconds.
+    /// The time since then, in milliseconds.
     pub silent_ms: u64,
     /// The seq of its first item.
     pub first_seq: u64,
@@ -78,11 +78,11 @@ pub struct PendingTurn {
     pub last_seq: u64,
     /// The number of its items.
     pub items: u64,
-    /// Whether its newest question to a human is unanswered: then silence does not interrupt it.
+    /// Whether the turn's newest question to a human is unanswered: then silence does not interrupt the turn.
     pub waits_for_human: bool,
-    /// The recorder of its stream, if one is being recorded.
+    /// The recorder of the turn's stream, if one is being recorded.
     pub recorder: Option<Recorder>,
-    /// The time in milliseconds after which a server may interrupt it if nothing is written; `null` when no server will.
+    /// The time in milliseconds after which a server may interrupt the turn if nothing is written; `null` when no server will.
     pub interrupted_in_ms: Option<u64>,
 }
 
@@ -106,15 +106,15 @@ pub struct FailedTurn {
 /// The process that records a stream.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Recorder {
-    /// The id of the recording: the prefix of its items' keys.
+    /// The id of the recording, with which the keys of its items begin.
     pub stream: String,
     /// The process; empty for a store that only one process uses.
     pub writer: Box<str>,
     /// When the recording began.
     pub begun_at: Timestamp,
-    /// When it last sent a heartbeat.
+    /// When the process last sent a heartbeat.
     pub beat_at: Timestamp,
-    /// How long ago that is, in milliseconds.
+    /// The time since that heartbeat, in milliseconds.
     pub beat_age_ms: u64,
     /// Whether the process has certainly ended.
     pub gone: bool,
@@ -127,39 +127,39 @@ pub struct Draft {
     pub turn_id: TurnId,
     /// The recording.
     pub stream: String,
-    /// When its recorder last sent a heartbeat.
+    /// When the recorder last sent a heartbeat.
     pub beat_at: Timestamp,
-    /// The number of its newest chunk.
+    /// The number of the draft's newest chunk.
     pub chunk: u64,
-    /// The number of its characters, including the arguments of calls.
+    /// The number of characters of the draft, including the arguments of calls.
     pub chars: u64,
-    /// Its pieces, in order.
+    /// The draft's pieces, in order.
     pub pieces: Vec<DraftPiece>,
 }
 
 /// One piece of a draft.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct DraftPiece {
-    /// The number of the item that it will be part of.
+    /// The number of the item that the piece will be part of.
     pub number: u64,
-    /// The part's number in that item.
+    /// The number of the piece's part in that item.
     pub part: u64,
-    /// Its type: `text`, `refusal`, `reasoning`, `tool_call`, `whole`.
+    /// The piece's type: `text`, `refusal`, `reasoning`, `tool_call`, `whole`.
     #[serde(rename = "type")]
     pub kind: &'static str,
     /// The role of its creator.
     pub role: Role,
-    /// The kind of entry, as far as it can be known yet.
+    /// The channel, as far as it can be known yet.
     pub channel: Channel,
     /// The agent.
     pub agent: Option<Box<str>>,
     /// The model.
     pub model: Option<Box<str>>,
-    /// Whether it is complete.
+    /// Whether the piece is complete.
     pub done: bool,
-    /// The number of characters of its text.
+    /// The number of characters of the piece's text.
     pub chars: u64,
-    /// Its text so far; none for a call.
+    /// The text so far; none for a call.
     pub text: Option<JsonText>,
     /// The call's id, for a call.
     pub call_id: Option<JsonText>,
@@ -167,57 +167,57 @@ pub struct DraftPiece {
     pub name: Option<JsonText>,
     /// The arguments so far as text, for a call.
     pub args: Option<JsonText>,
-    /// Its JSON, for a piece that arrived complete.
+    /// The JSON of a piece that arrived complete.
     pub value: Option<RawJson>,
 }
 
 /// One of the newest items, shortened.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct LastItem {
-    /// Its position.
+    /// The item's position in the session.
     pub seq: u64,
-    /// Its key.
+    /// The caller's key of the item.
     pub item_id: Option<ItemId>,
-    /// Its turn.
+    /// The item's turn.
     pub turn_id: Option<TurnId>,
-    /// The role of its creator.
+    /// The role of the item's creator.
     pub role: Role,
-    /// The kind of entry.
+    /// The channel.
     pub channel: Channel,
-    /// The language it is in.
+    /// The language of the item.
     pub variant: Variant,
     /// The agent.
     pub agent: Option<Box<str>>,
     /// The model.
     pub model: Option<Box<str>>,
-    /// When it was committed.
+    /// When the item was committed.
     pub created_at: Timestamp,
-    /// Whether its content was redacted.
+    /// Whether the item's content was redacted.
     pub redacted: bool,
-    /// Its text, at most [`TEXT_MAX`] characters.
+    /// The item's display text, at most [`TEXT_MAX`] characters.
     pub text: String,
     /// Whether the text was truncated.
     pub cut: bool,
 }
 
-/// A tool call without an answer.
+/// A tool call without a result.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct UnansweredCall {
     /// The call's id.
     pub call_id: String,
     /// The tool.
     pub tool: Option<String>,
-    /// Its arguments as recorded.
+    /// The call's arguments as recorded.
     pub args: Option<RawJson>,
-    /// The seq of the item that contains it.
+    /// The seq of the item that contains the call.
     pub seq: u64,
     /// The turn.
     pub turn_id: TurnId,
-    /// The turn's state: in an open turn the answer may still arrive.
+    /// The turn's state: in an open turn the result may still arrive.
     pub turn_status: TurnStatus,
-    /// When it was committed.
+    /// When the call was committed.
     pub at: Timestamp,
-    /// How long ago that is, in milliseconds.
+    /// The time since then, in milliseconds.
     pub age_ms: u64,
 }
 
@@ -226,15 +226,15 @@ pub struct UnansweredCall {
 pub struct TurnError {
     /// The turn.
     pub turn_id: TurnId,
-    /// The seq of the item that contains it.
+    /// The seq of the item that contains the error.
     pub seq: u64,
-    /// When it was committed.
+    /// When the error was committed.
     pub at: Timestamp,
-    /// Its code.
+    /// The error's code.
     pub code: Option<String>,
-    /// Its message.
+    /// The error's message.
     pub message: Option<String>,
-    /// The component that reported it: `provider`, `stream`, `client`, `caller`.
+    /// The component that reported the error: `provider`, `stream`, `client`, `caller`.
     pub source: Option<String>,
     /// Whether a retry can succeed.
     pub retryable: Option<bool>,

@@ -6,39 +6,40 @@ use std::hash::Hash;
 /// The next step up from a session.
 #[derive(Debug)]
 pub enum Step<I, T> {
-    /// It has no parent.
+    /// The session has no parent.
     End,
-    /// Its parent does not exist.
+    /// The session names this id as its parent, but no such session exists.
     Gap(I),
-    /// This is its parent.
+    /// The session's parent, with its id.
     To(I, T),
 }
 
 /// The ancestors of a session.
 #[derive(Debug)]
 pub struct Ancestors<I, T> {
-    /// Nearest first.
+    /// The ancestors, nearest first.
     pub found: Vec<T>,
-    /// The parent that the last one names, if that does not exist.
+    /// The id that the last ancestor names as its parent, if no such session exists.
     pub gap: Option<I>,
-    /// Whether they form a cycle.
+    /// Whether the ancestors form a cycle.
     pub cycle: bool,
-    /// Whether more exist than were found.
+    /// Whether more ancestors exist than the limit.
     pub truncated: bool,
 }
 
 /// The descendants of a session.
 #[derive(Debug)]
 pub struct Descendants<T> {
-    /// Breadth first, each with the number of steps down to it, from 1; children of one parent in the given order.
+    /// The descendants breadth first, each with the number of steps from the session down to it, from 1. The children of one
+    /// parent are in the order in which they were returned.
     pub found: Vec<(usize, T)>,
     /// Whether the session is its own ancestor.
     pub cycle: bool,
-    /// Whether more exist than were found.
+    /// Whether more descendants exist than the limit.
     pub truncated: bool,
 }
 
-/// At most `limit` ancestors of `own`; each call of `next` is one step up.
+/// Finds at most `limit` ancestors of `own`; each call of `next` is one step up.
 ///
 /// # Errors
 /// Those of `next`.
@@ -71,8 +72,8 @@ pub fn ancestors<I: Clone + Eq + Hash, T, E>(
     }
 }
 
-/// At most `limit` descendants of `root`. `children` returns the children of a session, about as many as requested, and whether
-/// there are further ones; `id_of` returns a session's id.
+/// Finds at most `limit` descendants of `root`. `children` returns the children of a session, about as many as requested, and
+/// whether there are further ones; `id_of` returns a session's id.
 ///
 /// # Errors
 /// Those of `children`.

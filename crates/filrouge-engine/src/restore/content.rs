@@ -5,7 +5,7 @@ use std::ops::Range;
 use filrouge_types::{ItemBody, JsonText, Members, RawJson, sound_json};
 
 use super::media;
-use super::plan::{Answer, Args, Content, Provider, Sealed};
+use super::plan::{Args, Content, Provider, ResultContent, Sealed};
 use super::sound::{has_lone_surrogates, is_blank, is_blank_token, is_portable};
 
 /// The first of these members that is present.
@@ -61,11 +61,11 @@ pub(super) enum ContentPart {
         args: Args,
         signature: Option<(Provider, JsonText)>,
     },
-    /// A tool's answer.
+    /// A tool's result.
     Result {
         call_id: String,
         ok: bool,
-        answer: Answer,
+        content: ResultContent,
     },
     /// A part that is not for a model, with the reason.
     Nothing(&'static str),
@@ -253,23 +253,23 @@ fn result(members: &Members<'_>) -> ContentPart {
     ContentPart::Result {
         call_id,
         ok: !is(members, "ok", "false"),
-        answer: answer(first(members, &["content", "error"])),
+        content: result_content(first(members, &["content", "error"])),
     }
 }
 
-fn answer(raw: Option<&str>) -> Answer {
+fn result_content(raw: Option<&str>) -> ResultContent {
     let Some(raw) = raw else {
-        return Answer::Contents(Vec::new());
+        return ResultContent::Contents(Vec::new());
     };
     if let Some(text) = text(raw) {
         let text = (!is_blank(&text)).then_some(Content::Text(text));
-        return Answer::Contents(text.into_iter().collect());
+        return ResultContent::Contents(text.into_iter().collect());
     }
     if let Some(contents) = contents(raw) {
-        return Answer::Contents(contents);
+        return ResultContent::Contents(contents);
     }
-    let as_text = || Answer::Contents(vec![Content::Text(json_as_text(raw))]);
-    value(raw).map_or_else(as_text, Answer::Value)
+    let as_text = || ResultContent::Contents(vec![Content::Text(json_as_text(raw))]);
+    value(raw).map_or_else(as_text, ResultContent::Value)
 }
 
 /// A list whose parts all have contents; `None` for any other list.

@@ -1,7 +1,9 @@
 //! Estimates the tokens of a context without a provider's tokenizer.
 
 use super::media::is_text;
-use super::plan::{Answer, Args, Block, Call, Content, Media, MediaSource, Pair, Reasoning, Say};
+use super::plan::{
+    Args, Block, Call, Content, Media, MediaSource, Pair, Reasoning, ResultContent, Say,
+};
 
 /// The estimate's name, shown in every report. UTF-8 bytes of texts, names, arguments and answers as recorded, divided by 4; 4
 /// tokens of overhead for each piece; 1,500 tokens for an image or a file, but for a text file in the ledger its bytes.
@@ -68,9 +70,9 @@ fn call(call: &Call) -> u64 {
         Args::Object(json) | Args::Value(json) => json.as_str().len(),
         Args::Text(text) => text.inner().len(),
     };
-    let answer = match &call.result.answer {
-        Answer::Contents(list) => contents(list),
-        Answer::Value(json) => bytes(json.as_str().len()),
+    let result = match &call.result.content {
+        ResultContent::Contents(list) => contents(list),
+        ResultContent::Value(json) => bytes(json.as_str().len()),
     };
-    2 * PIECE + bytes(call.name.len()) + bytes(args) + answer
+    2 * PIECE + bytes(call.name.len()) + bytes(args) + result
 }

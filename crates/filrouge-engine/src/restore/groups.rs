@@ -1,4 +1,4 @@
-//! Matches calls with their answers, and keeps or drops groups of calls (DESIGN §5).
+//! Matches calls with their results, and keeps or drops groups of calls (DESIGN §5).
 
 use std::collections::hash_map::Entry;
 use std::collections::{HashMap, HashSet};
@@ -6,13 +6,13 @@ use std::collections::{HashMap, HashSet};
 use filrouge_types::JsonText;
 
 use super::pieces::{Piece, Shaper};
-use super::plan::{Answer, CallResult, Content};
+use super::plan::{CallResult, Content, ResultContent};
 use super::query::Unanswered;
 
-/// The answer given to a call whose answer was not recorded (`unanswered=error`).
+/// The result given to a call whose result was not recorded (`unanswered=error`).
 const NO_RESULT: &str = "No result of this call was recorded.";
 
-/// The id of a call (`true`) or an answer (`false`).
+/// The id of a call (`true`) or a result (`false`).
 fn call_id(piece: &Piece) -> Option<(bool, &str)> {
     match piece {
         Piece::Call(call) => Some((true, &call.call_id)),
@@ -22,7 +22,7 @@ fn call_id(piece: &Piece) -> Option<(bool, &str)> {
 }
 
 impl Shaper {
-    /// Of calls or answers with the same id, keeps those in the requested language.
+    /// Of calls or results with the same id, keeps those in the requested language.
     pub(super) fn choose_variants(&mut self) {
         if self.atoms.iter().all(|a| !a.other_variant) {
             return;
@@ -41,7 +41,7 @@ impl Shaper {
         }
     }
 
-    /// Attaches to each call the first answer after it. If several calls or answers have the same id, the first counts.
+    /// Attaches to each call the first result after it. If several calls or results have the same id, the first counts.
     pub(super) fn answer_calls(&mut self) {
         let mut calls: HashMap<String, usize> = HashMap::new();
         for at in 0..self.atoms.len() {
@@ -83,7 +83,7 @@ impl Shaper {
                 Piece::Call(_) => group.push(at),
                 Piece::RedactedCall => redacted = true,
                 Piece::Gone | Piece::GroupGone | Piece::Repeated => {}
-                // The stray result may be the answer of the redacted call.
+                // The stray result may be that of the redacted call.
                 Piece::Stray if !redacted => {}
                 _ => {
                     self.close_group(&std::mem::take(&mut group), unanswered, redacted);
@@ -118,7 +118,7 @@ impl Shaper {
         }
     }
 
-    /// Drops a call and its answer.
+    /// Drops a call and its result.
     fn drop_call(&mut self, at: usize, reason: &'static str) {
         if let Piece::Call(call) = &self.atoms[at].piece
             && let Some((Some(result), _)) = call.result
@@ -135,7 +135,7 @@ impl Shaper {
             let result = CallResult {
                 seq: None,
                 ok: false,
-                answer: Answer::Contents(vec![Content::Text(text)]),
+                content: ResultContent::Contents(vec![Content::Text(text)]),
             };
             call.result = Some((None, result));
             self.dispositions[atom.item]

@@ -34,7 +34,7 @@ pub(super) struct OpenCall {
     pub(super) name: String,
     pub(super) args: Args,
     pub(super) signature: Option<(Provider, JsonText)>,
-    /// The answer, and the index of the atom that contained it.
+    /// The result, and the index of the atom that contained it.
     pub(super) result: Option<(Option<usize>, CallResult)>,
 }
 
@@ -110,10 +110,10 @@ fn piece(part: ContentPart, speaker: Speaker, item: &Item) -> Result<Piece, &'st
         ContentPart::Result {
             call_id,
             ok,
-            answer,
+            content,
         } => {
             let seq = Some(item.seq);
-            Ok(Piece::Result(call_id, CallResult { seq, ok, answer }))
+            Ok(Piece::Result(call_id, CallResult { seq, ok, content }))
         }
     }
 }

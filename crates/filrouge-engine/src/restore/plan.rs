@@ -189,17 +189,17 @@ pub enum Args {
 /// The result of a call.
 #[derive(Debug, Clone)]
 pub struct CallResult {
-    /// Its item; `None` for an error in place of a missing answer (`unanswered=error`).
+    /// The seq of the result's item; `None` for an error in place of a missing result (`unanswered=error`).
     pub seq: Option<u64>,
     /// Whether the tool succeeded.
     pub ok: bool,
-    /// The content of the answer.
-    pub answer: Answer,
+    /// The content of the result.
+    pub content: ResultContent,
 }
 
-/// The content of an answer.
+/// The content of a tool's result.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Answer {
+pub enum ResultContent {
     /// Texts, images and files, possibly none.
     Contents(Vec<Content>),
     /// Structured content: a JSON value that is neither a string nor a list of contents.

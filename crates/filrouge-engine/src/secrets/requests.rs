@@ -94,16 +94,17 @@ impl Core {
         result.map(|value| (value, masker.masked))
     }
 
-    pub(crate) fn count_masked(&self, masked: &Masked) {
+    pub(crate) fn add_masked_counts(&self, masked: &Masked) {
         for (shape, n) in masked.by_shape() {
             self.counters.masked.add(shape, n);
         }
     }
 
-    /// Counts what was masked in a write, unless the write is a replay.
-    pub(crate) fn counted<T>(&self, written: Written<T>, masked: &Masked) -> Written<T> {
+    /// Adds what was masked in a write to the counters, unless the write is a replay. Returns the write with the number of
+    /// masked values.
+    pub(crate) fn count_masked<T>(&self, written: Written<T>, masked: &Masked) -> Written<T> {
         if !written.replayed {
-            self.count_masked(masked);
+            self.add_masked_counts(masked);
         }
         Written {
             masked: masked.count,

@@ -191,7 +191,7 @@ impl Core {
         if known.lease.fence > 0 {
             return;
         }
-        known.lease.fence = command.scope.hold.map_or(0, |hold| hold.fence);
+        known.lease.fence = command.scope.fence.map_or(0, |own| own.fence);
         if let Some(lease) = &entry.lease {
             known.owned = true;
             known.lease = HeadLease {

@@ -84,13 +84,13 @@ impl LocalSession {
         let lease = known.lease.clone();
         here.rows
             .create_partial_session(&row, lease, ledger_seq, checkpoint)?;
-        let hold = FencingToken {
+        let token = FencingToken {
             queued: true,
             ..FencingToken::by(known.lease.fence)
         };
         for (at, body) in known.writes() {
             if let Ok(mut command) = Command::decode(body, entropy.as_ref()) {
-                command.scope.hold = Some(hold);
+                command.scope.fence = Some(token);
                 here.reapply(&command, *at);
             }
         }
@@ -127,10 +127,10 @@ impl LocalSession {
     /// Applies a write by the rules, and returns whether it has changed anything.
     fn apply(&mut self, command: &Command, at: Timestamp) -> Result<(Outcome, bool), Failure> {
         let (tenant, session) = &self.key;
-        let hold = command.scope.hold;
+        let fence = command.scope.fence;
         let mut command = command.clone();
         // The ledger has already granted the caller access to the session.
-        command.scope = Scope::new(tenant.clone(), Viewer::Operator).with_hold(hold);
+        command.scope = Scope::new(tenant.clone(), Viewer::Operator).with_fence(fence);
         match &mut command.write {
             // Only the ledger can compare seqs.
             Write::Append(append) if append.expected_seq.is_some() => {
@@ -168,8 +168,8 @@ impl LocalSession {
         let mut local = command.clone();
         // The expiry of a lease that was granted elsewhere is unknown; and an event may be reported late.
         let untimed = !self.owned || matches!(local.write, Write::RecordEvent(_));
-        if let Some(hold) = &mut local.scope.hold {
-            hold.queued = untimed;
+        if let Some(own) = &mut local.scope.fence {
+            own.queued = untimed;
         }
         let answered = self.apply(&local, now);
         let (mut outcome, changed) = answered.map_err(|failure| match failure.code {
@@ -210,7 +210,7 @@ impl LocalSession {
     /// Checks that the write does not need a value that only the ledger knows.
     fn check_known(&self, command: &Command) -> Result<(), Failure> {
         let fence = self.session(|_, session| session.head.lease.fence)?;
-        if command.scope.hold.is_some_and(|hold| hold.fence > fence) {
+        if command.scope.fence.is_some_and(|own| own.fence > fence) {
             let what = "the fence is not known here, and the ledger does not answer";
             return Err(unavailable(what));
         }
@@ -324,7 +324,7 @@ fn set_position(turn: &mut Turn, known: Option<&KnownTurn>, changed: bool) {
 /// lease.
 pub(super) fn as_queued(now_held: &LeaseNow, command: &Command, now: Timestamp) -> Command {
     let mut command = command.clone();
-    command.scope.hold = Some(FencingToken {
+    command.scope.fence = Some(FencingToken {
         queued: true,
         ..FencingToken::by(now_held.fence)
     });

@@ -94,13 +94,13 @@ impl Known {
     pub(super) fn learn(&mut self, command: &Command, outcome: &Outcome, now: Timestamp) {
         self.add_viewer(&command.scope);
         let holds = Self::is_held_by(command, outcome);
-        if let Some(hold) = command.scope.hold {
+        if let Some(own) = command.scope.fence {
             // A replay is returned under any fence, so it proves nothing.
-            if holds && hold.fence > self.lease.fence {
+            if holds && own.fence > self.lease.fence {
                 self.forget_after_takeover();
-                self.lease.fence = hold.fence;
+                self.lease.fence = own.fence;
             }
-            if hold.release && hold.fence == self.lease.fence {
+            if own.release && own.fence == self.lease.fence {
                 self.lease.holder = Box::default();
                 self.lease.expires_at = now;
             }
@@ -185,9 +185,9 @@ impl Known {
     pub(super) fn is_held_by(command: &Command, outcome: &Outcome) -> bool {
         match outcome {
             Outcome::Lease { lease, .. } => lease.holder.is_some(),
-            Outcome::Turn(_, put) => put.is_some() && command.scope.hold.is_some(),
-            Outcome::Appended { replayed, .. } => !replayed && command.scope.hold.is_some(),
-            Outcome::Checkpoint { created, .. } => *created && command.scope.hold.is_some(),
+            Outcome::Turn(_, put) => put.is_some() && command.scope.fence.is_some(),
+            Outcome::Appended { replayed, .. } => !replayed && command.scope.fence.is_some(),
+            Outcome::Checkpoint { created, .. } => *created && command.scope.fence.is_some(),
             _ => false,
         }
     }

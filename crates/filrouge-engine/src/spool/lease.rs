@@ -56,7 +56,7 @@ impl Core {
             ..(**take).clone()
         };
         let release_write = Command {
-            scope: command.scope.clone().with_hold(None),
+            scope: command.scope.clone().with_fence(None),
             write: Write::Lease(Box::new(release)),
         };
         if let Err(failure) = self.inner.write(release_write).await {

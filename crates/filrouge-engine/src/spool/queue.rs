@@ -63,9 +63,9 @@ fn queued(mut command: Command, now: Timestamp) -> Command {
     if let Write::RecordEvent(event) = &mut command.write {
         event.at.get_or_insert(now);
     }
-    command.scope.hold = command.scope.hold.map(|hold| FencingToken {
+    command.scope.fence = command.scope.fence.map(|own| FencingToken {
         queued: true,
-        ..hold
+        ..own
     });
     command
 }

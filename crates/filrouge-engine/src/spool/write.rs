@@ -60,7 +60,7 @@ impl FirstTry {
 
 /// Whether a write may be queued: one of a live call under a fence. Events and lease requests need no fence.
 fn may_wait(command: &Command) -> bool {
-    let held = command.scope.hold.is_some();
+    let held = command.scope.fence.is_some();
     match &command.write {
         Write::Start(start) => held && start.event.replaces.is_none(),
         Write::Append(append) => held && append.progress.is_none(),
@@ -137,7 +137,7 @@ impl Core {
 
     /// Writes only to the ledger, and learns the session from the answer.
     async fn write_through(&self, key: &Key, command: Command) -> Result<CommittedWrite, Failure> {
-        let reports = command.scope.hold.is_some() || matches!(command.write, Write::Lease(_));
+        let reports = command.scope.fence.is_some() || matches!(command.write, Write::Lease(_));
         let sent = reports.then(|| command.clone());
         let stored = self.inner.write(command).await?;
         if let Some(sent) = sent {
@@ -283,7 +283,7 @@ impl Core {
                 self.learn(key, command, stored);
             }
             Err(failure) if failure.code == ErrorCode::StaleFence => {
-                let fence = command.scope.hold.map_or(0, |hold| hold.fence);
+                let fence = command.scope.fence.map_or(0, |own| own.fence);
                 let mut state = self.state();
                 let newest = state
                     .known(key)

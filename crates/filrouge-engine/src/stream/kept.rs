@@ -61,7 +61,7 @@ impl Recording {
         let masker = self.core.stream_masker(self.secrets.clone());
         let tenant = &self.scope.tenant;
         let (items, masked) = self.core.masked_items(tenant, masker, items)?;
-        self.core.count_masked(&masked);
+        self.core.add_masked_counts(&masked);
         self.masked += masked.count;
         Ok(items.into_iter().map(Entry::from).collect())
     }

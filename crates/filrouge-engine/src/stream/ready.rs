@@ -18,7 +18,7 @@ impl Transcript {
             None => return ready,
             Some(Ended::Answered | Ended::Continues) => {}
             Some(Ended::Failed(_) | Ended::Cancelled) => {
-                self.settle();
+                self.finish_complete_blocks();
                 ready.append(&mut self.ready);
                 ready.extend(self.unknown_item());
                 return ready;
@@ -61,9 +61,9 @@ impl Transcript {
         self.is_reported
     }
 
-    /// Call it after each event: turns complete blocks into items that later events cannot change, so that the division of the
-    /// stream into chunks makes no difference.
-    pub fn settle(&mut self) {
+    /// Turns complete blocks into items that later events cannot change. Must be called after each event, so that the division
+    /// of the stream into chunks makes no difference.
+    pub fn finish_complete_blocks(&mut self) {
         while self.is_front_ready() {
             let Some(block) = self.take_front() else {
                 break;

@@ -91,7 +91,7 @@ impl Streams {
             // A login ends the stream: its recorder may not write to the session any more.
             scope.clone()
         } else {
-            Scope::new(scope.tenant.clone(), Viewer::Operator).with_hold(scope.hold)
+            Scope::new(scope.tenant.clone(), Viewer::Operator).with_fence(scope.fence)
         };
         let mut stream = [0; 8];
         self.entropy.fill(&mut stream)?;

@@ -9,7 +9,7 @@ use filrouge_types::{ErrorCode, Failure, SessionId, TurnId, TurnStatus, unassign
 use serde::Serialize;
 
 use crate::caller::{Caller, Permission};
-use crate::calls::with_fence;
+use crate::calls::fenced_scope;
 use crate::core::{Core, unexpected};
 use crate::engine::Turns;
 use crate::record_policy::{LeftOut, kept_items};
@@ -61,7 +61,7 @@ impl Turns {
             return Err(Failure::new(ErrorCode::Invalid, "items must not be empty"));
         }
         let items = self.limits().items(request.items, Author::Caller)?;
-        let scope = &with_fence(scope, request.fence, request.release)?;
+        let scope = &fenced_scope(scope, request.fence, request.release)?;
         let keep = self.keep(scope, &session_id).await?;
         let all_keyed = items.iter().all(|item| item.body.item_id.is_some());
         let mut left_out = LeftOut::default();
@@ -123,8 +123,8 @@ impl Turns {
             let redacted = turn.deleted_at.is_some();
             return Err(turn_closed(&turn_id, turn.status, redacted));
         }
-        let released = match scope.hold.filter(|hold| hold.release) {
-            Some(hold) => self.release_held(scope, session_id, hold.fence).await?,
+        let released = match scope.fence.filter(|own| own.release) {
+            Some(own) => self.release_held(scope, session_id, own.fence).await?,
             None => None,
         };
         let appended = Appended {
@@ -160,7 +160,7 @@ impl Core {
                     not_recorded: 0,
                 };
                 let written = Written::new(appended, replayed, stored.durability);
-                Ok(self.counted(written, masked))
+                Ok(self.count_masked(written, masked))
             }
             _ => Err(unexpected()),
         }

@@ -7,7 +7,7 @@ use filrouge_types::{ErrorCode, Failure, SessionId, Turn, TurnId, TurnStatus};
 use tokio::time::Instant;
 
 use crate::caller::{Caller, Permission};
-use crate::calls::with_fence;
+use crate::calls::fenced_scope;
 use crate::engine::Turns;
 use crate::requests::StartTurn;
 use crate::written::Written;
@@ -89,10 +89,10 @@ impl Turns {
         turn: TurnId,
         fence: Option<u64>,
     ) -> Result<bool, Failure> {
-        let scope = with_fence(scope, fence, false)?;
+        let scope = fenced_scope(scope, fence, false)?;
         // While writes wait for the ledger, it is unknown who else worked on the turn.
         let is_spooled = self.spooled_state(&scope, session).is_some();
-        if scope.hold.is_none() || is_spooled {
+        if scope.fence.is_none() || is_spooled {
             return Ok(false);
         }
         let (viewer, id, now) = (scope.clone(), session.clone(), self.clock.now());

@@ -11,7 +11,7 @@ use filrouge_types::{
 };
 
 use crate::caller::{Caller, Permission};
-use crate::calls::with_fence;
+use crate::calls::fenced_scope;
 use crate::engine::Turns;
 use crate::record_policy::{LeftOut, kept_metadata};
 use crate::requests::{CancelTurn, ErrorBody, FailTurn, FinalizeTurn, optional_bytes};
@@ -35,7 +35,7 @@ impl Turns {
         limits.metadata(request.metadata.as_ref(), "metadata")?;
         limits.text(request.answer_neutral.as_ref(), "answer_neutral")?;
         limits.text(request.answer_translated.as_ref(), "answer_translated")?;
-        let scope = &with_fence(scope, request.fence, request.release)?;
+        let scope = &fenced_scope(scope, request.fence, request.release)?;
         // Computed from the request as it was sent: a retry is recognized by it, whatever is left out.
         let fingerprint = self.keyed(finalize_fingerprint(&request));
         let mut left_out = LeftOut::default();
@@ -114,7 +114,7 @@ impl Turns {
             limits.label(Some(&error.code), "error.code")?;
         }
         limits.text(shown.partial_text.as_ref(), "partial_text")?;
-        let scope = &with_fence(scope, shown.fence, shown.release)?;
+        let scope = &fenced_scope(scope, shown.fence, shown.release)?;
         let partial = shown.partial_text.as_ref().map_or("", JsonText::as_token);
         let body = match &error {
             Some(error) => {

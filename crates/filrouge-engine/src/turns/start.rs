@@ -14,7 +14,7 @@ use filrouge_types::{
 
 use super::close::finalize_fingerprint;
 use crate::caller::{Caller, Permission};
-use crate::calls::with_fence;
+use crate::calls::fenced_scope;
 use crate::core::unexpected;
 use crate::engine::Turns;
 use crate::record_policy::{LeftOut, kept_items, kept_metadata};
@@ -72,7 +72,7 @@ impl Turns {
         session: SessionId,
         request: StartTurn,
     ) -> Result<(Written<Turn>, bool), Failure> {
-        let scope = &with_fence(scope, request.fence, request.release)?;
+        let scope = &fenced_scope(scope, request.fence, request.release)?;
         self.begin(scope, session, request, Origin::default()).await
     }
 
@@ -119,7 +119,7 @@ impl Turns {
         let replayed = turn.replayed;
         self.count_left_out(&started.left_out, replayed);
         let written = Written::new(turn, replayed, stored.durability);
-        let turn = self.counted(written, &started.masked);
+        let turn = self.count_masked(written, &started.masked);
         Ok((turn, put.is_some()))
     }
 
@@ -141,7 +141,7 @@ impl Turns {
                 "a replacement needs answer_neutral",
             ));
         }
-        let scope = &with_fence(scope, request.fence, request.release)?;
+        let scope = &fenced_scope(scope, request.fence, request.release)?;
         let origin = Origin {
             replaces: Some(old),
             past: None,

@@ -122,7 +122,7 @@ impl Upkeep {
             tenant: silent.tenant.clone(),
             viewer: Viewer::Operator,
             token: None,
-            hold: None,
+            fence: None,
         };
         if self.waits_for_human(&scope, silent).await? {
             return Ok(false);

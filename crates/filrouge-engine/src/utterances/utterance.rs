@@ -23,8 +23,8 @@ use crate::written::Written;
 const NUMBER: u64 = 0;
 /// The part number of its text, the first part of that item.
 const TEXT: u64 = 0;
-/// The part number of `about`, the second part.
-const ABOUT: u64 = 1;
+/// The part number of `description`, the second part.
+const DESCRIPTION: u64 = 1;
 
 /// The beginning of an utterance.
 #[derive(Debug, Clone)]
@@ -35,7 +35,7 @@ pub struct UtteranceHead {
     pub agent: Option<Box<str>>,
     /// A part that accompanies the text while it is a draft: a JSON object with a `type`. It identifies the speaker in the item
     /// of an unfinished utterance.
-    pub about: RawJson,
+    pub description: RawJson,
 }
 
 /// The end of a turn that ends together with an utterance.
@@ -68,7 +68,7 @@ pub struct Unfinished {
     /// The drafted text.
     pub text: String,
     /// The accompanying part; absent when the draft is a provider's stream.
-    pub about: Option<RawJson>,
+    pub description: Option<RawJson>,
     stream: StreamId,
     chunk: u64,
 }
@@ -114,7 +114,7 @@ impl Streams {
     ///
     /// # Errors
     /// `stream_open` when another recording is in progress; `turn_closed`, `session_not_found`, `turn_not_found`, those of
-    /// fences, `invalid` for an `about` that is not a part, and the ledger's errors.
+    /// fences, `invalid` for a `description` that is not a part, and the ledger's errors.
     pub async fn begin_utterance(
         &self,
         caller: &Caller,
@@ -128,7 +128,7 @@ impl Streams {
         let shown = ItemBody::new(
             Role::Assistant,
             Channel::Partial,
-            RawJson::from_checked(format!("[{}]", beginning.about.as_str())),
+            RawJson::from_checked(format!("[{}]", beginning.description.as_str())),
         );
         self.own_items(scope, vec![shown])?;
         let mut random = [0; 4];
@@ -141,11 +141,15 @@ impl Streams {
             stream: StreamId(name.to_be_bytes()),
             chunk: 0,
         };
-        let about = beginning.about.as_str().to_owned();
+        let description = beginning.description.as_str().to_owned();
         let text = head(PieceKind::Text, agent.clone());
         let deltas = vec![
             delta(TEXT, Some(text), String::new()),
-            delta(ABOUT, Some(head(PieceKind::Complete, agent)), about),
+            delta(
+                DESCRIPTION,
+                Some(head(PieceKind::Complete, agent)),
+                description,
+            ),
         ];
         utterance.put(scope, deltas, true).await?;
         Ok(utterance)
@@ -168,11 +172,11 @@ impl Streams {
             let of_kind =
                 |kind: PieceKind| move |p: &&DraftPiece| p.number == NUMBER && p.head.kind == kind;
             let text = pieces.iter().find(of_kind(PieceKind::Text));
-            let about = pieces.iter().find(of_kind(PieceKind::Complete));
+            let description = pieces.iter().find(of_kind(PieceKind::Complete));
             Unfinished {
                 turn_id: draft.turn_id,
                 text: text.map_or_else(String::new, |p| plain(&p.text)),
-                about: about.and_then(|p| RawJson::parse(&p.text).ok()),
+                description: description.and_then(|p| RawJson::parse(&p.text).ok()),
                 stream: draft.stream,
                 chunk: draft.chunk,
             }
@@ -220,14 +224,14 @@ impl Utterance {
         self.put(scope, deltas, false).await
     }
 
-    /// Drafts that the utterance is complete: `about` in its final form, and `text` if it differs from what was said.
+    /// Drafts that the utterance is complete: `description` in its final form, and `text` if it differs from what was said.
     ///
     /// # Errors
     /// As [`Self::say`].
     pub async fn complete(
         &mut self,
         caller: &Caller,
-        about: &RawJson,
+        description: &RawJson,
         text: Option<&str>,
     ) -> Result<(), Failure> {
         let scope = &caller.scope(Permission::Write)?;
@@ -236,7 +240,7 @@ impl Utterance {
             done: true,
             ..delta(part, None, text)
         };
-        let mut deltas = vec![replaced(ABOUT, about.as_str().to_owned())];
+        let mut deltas = vec![replaced(DESCRIPTION, description.as_str().to_owned())];
         deltas.extend(text.map(|text| replaced(TEXT, inner(text))));
         self.put(scope, deltas, false).await
     }

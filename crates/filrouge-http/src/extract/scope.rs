@@ -120,7 +120,7 @@ fn caller<P: Needs>(parts: &Parts, http: &HttpLayer) -> Result<(Principal, Calle
     if let Some(token) = token {
         http.engine().sessions.show_token(&mut caller, token);
     }
-    let caller = caller.with_hold(fence(&parts.headers)?.map(FencingToken::by));
+    let caller = caller.with_fence(fence(&parts.headers)?.map(FencingToken::by));
     Ok((principal.clone(), caller))
 }
 

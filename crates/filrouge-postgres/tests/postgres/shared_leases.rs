@@ -67,7 +67,7 @@ async fn write(
     hold: Option<FencingToken>,
     write: Write,
 ) -> Result<Outcome, Failure> {
-    ledger.put(cmd(&anyone().with_hold(hold), write)).await
+    ledger.put(cmd(&anyone().with_fence(hold), write)).await
 }
 
 async fn acquire_lease(ledger: &dyn Ledger, session: &str, holder: &str) -> Result<Lease, Failure> {

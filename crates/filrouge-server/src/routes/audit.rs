@@ -114,7 +114,7 @@ pub(super) async fn list(
         since: at.query.since,
         until: at.query.until,
         cursor: at.query.cursor.as_deref().map(str::parse).transpose()?,
-        up_to: None,
+        last_commit: None,
         limit: LIMIT_MAX,
     };
     if format == Format::Json {
@@ -197,7 +197,7 @@ impl Rows {
         self.query.limit = self.left.min(LIMIT_MAX);
         let query = self.query.clone();
         let page = self.app.audit.page(&self.caller, query).await?;
-        self.query.up_to.get_or_insert(page.newest);
+        self.query.last_commit.get_or_insert(page.newest);
         self.left -= page.rows.len();
         let lines = self.format.lines(&page.rows)?;
         self.query.cursor = page.next;

@@ -32,7 +32,7 @@ pub(super) async fn call(
         request.headers_mut().remove(header::ORIGIN);
     }
     // A fence does not matter here: nothing is written.
-    let caller = at.caller.with_hold(None);
+    let caller = at.caller.with_fence(None);
     let searcher = app
         .search
         .of_histories(&mounted.library, app.engine(), &caller);

@@ -156,7 +156,7 @@ fn command(
                 now,
                 log,
             );
-            held.scope.hold = Some(FencingToken {
+            held.scope.fence = Some(FencingToken {
                 fence: u64::from(request),
                 release: more % 2 == 1,
                 queued: more > 1,

@@ -68,7 +68,7 @@ fn scope(tenant: &str, viewer: Viewer) -> Scope {
         tenant: TenantId::new(tenant).unwrap(),
         viewer,
         token: None,
-        hold: None,
+        fence: None,
     }
 }
 

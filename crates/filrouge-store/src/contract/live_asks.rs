@@ -84,12 +84,12 @@ pub fn keeping(
 
 /// The scope `who`, for writes under a fence.
 pub fn under(who: &Scope, fence: u64) -> Scope {
-    who.clone().with_hold(Some(FencingToken::by(fence)))
+    who.clone().with_fence(Some(FencingToken::by(fence)))
 }
 
 /// The scope `who`, for a write under a fence that also releases the session.
 pub fn releasing(who: &Scope, fence: u64) -> Scope {
-    who.clone().with_hold(Some(FencingToken {
+    who.clone().with_fence(Some(FencingToken {
         release: true,
         ..FencingToken::by(fence)
     }))
@@ -97,7 +97,7 @@ pub fn releasing(who: &Scope, fence: u64) -> Scope {
 
 /// The scope `who`, for a write under a fence that has waited in the spool.
 pub fn queued(who: &Scope, fence: u64) -> Scope {
-    who.clone().with_hold(Some(FencingToken {
+    who.clone().with_fence(Some(FencingToken {
         queued: true,
         ..FencingToken::by(fence)
     }))

@@ -85,7 +85,7 @@ pub async fn tenants_are_isolated(f: &Fixture) {
             tenant: operator("u").tenant,
             viewer: Viewer::EndUser(None),
             token: None,
-            hold: None,
+            fence: None,
         },
     );
     let a = f.start(&t, "s", "r").await;

@@ -17,7 +17,7 @@ pub enum TargetContents {
         /// The source's [`crate::Ledger::store_id`].
         source: String,
     },
-    /// Another store.
+    /// A complete store with contents of its own.
     Store,
 }
 
@@ -51,7 +51,7 @@ pub enum CopyRow {
     Checkpoint(SessionPk, CheckpointRow),
     /// The draft of an open turn.
     Draft(SessionPk, DraftRow),
-    /// A chunk of the draft of the turn with this key, [`TurnRow::place`].
+    /// A chunk of a turn's draft; the number is that turn's [`TurnRow::place`].
     Chunk(SessionPk, u64, DraftChunk),
     /// A session's head, written after all its other rows.
     Head(SessionPk, HeadRow),
@@ -115,22 +115,23 @@ pub trait CopyTarget: Send {
     /// Fails when another run has started, or with the store's failures. In both cases no row is written.
     fn put(&mut self, rows: &[CopyRow]) -> Result<(), Failure>;
 
-    /// Removes the mark, in one transaction. New sessions get numbers above `newest`. The data that [`CopyRow::RemoveSession`]
-    /// removed is deleted from every file before this returns, or when the store is next opened.
+    /// Removes the mark, in one transaction. New sessions get numbers above `newest`. Afterwards no file of an SQLite
+    /// store contains the bytes of sessions removed by [`CopyRow::RemoveSession`]: they are overwritten before this returns
+    /// or, if that is not possible, when the store is next opened. PostgreSQL frees them when it vacuums.
     ///
     /// # Errors
     /// Fails when another run has started or the path now names another file, or with the store's failures.
     fn finish(&mut self, newest: SessionPk) -> Result<(), Failure>;
 }
 
-/// The failure when another run has taken over or finished the copy.
+/// The failure of a run whose target has since been written to by another run.
 #[must_use]
 pub fn taken_over() -> Failure {
     Failure::new(
         ErrorCode::StoreUnavailable,
-        "another `filrouge copy` into the same store has begun",
+        "another run has since written to this store",
     )
-    .with_hint("let that one finish")
+    .with_hint("check which copy it now holds before you run this again")
 }
 
 /// The failure for opening an unfinished copy.

@@ -48,7 +48,7 @@ impl<V: View + ?Sized> VerifiedSnapshot<'_, V> {
     ) -> Result<bool, Failure> {
         let session = self.get(scope, id)?;
         let lease = &session.head.lease;
-        let holds = scope.hold.is_some_and(|hold| hold.fence == lease.fence);
+        let holds = scope.fence.is_some_and(|own| own.fence == lease.fence);
         if !holds || !lease.is_live(now) {
             return Ok(false);
         }

@@ -62,7 +62,7 @@ fn new_draft(ctx: &RuleContext<'_>, row: &TurnRow, put: &PutDraft) -> DraftRow {
 /// recording's last heartbeat. The caller has checked that the fence is the newest one.
 pub(super) fn is_leftover(session: &VerifiedSession, scope: &Scope, draft: &DraftRow) -> bool {
     let lease = &session.head.lease;
-    let holds = scope.hold.is_some_and(|hold| hold.fence == lease.fence);
+    let holds = scope.fence.is_some_and(|own| own.fence == lease.fence);
     holds && draft.beat_at < lease.since
 }
 

@@ -40,7 +40,7 @@ pub(super) fn apply<T: Tx>(w: &mut ActiveWrite<'_, T>, new: &NewEvent) -> Result
         });
     }
     // Recording an event needs no lease.
-    if w.scope.hold.is_some() {
+    if w.scope.fence.is_some() {
         lease::check_hold(&session, w.scope, w.ctx.now)?;
     }
     let event = SessionEvent {

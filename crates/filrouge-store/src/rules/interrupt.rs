@@ -21,7 +21,7 @@ pub(super) fn apply<T: Tx>(
     // named recording is known to be over, but a writer that touched the turn under this lease may continue it
     // without a recording.
     let lease = &session.head.lease;
-    let holds = w.scope.hold.is_some_and(|hold| hold.fence == lease.fence);
+    let holds = w.scope.fence.is_some_and(|own| own.fence == lease.fence);
     let declared = holds && interrupt.stream.is_none() && interrupt.before == AFTER_ANY_HEARTBEAT;
     let may_be_working = !declared && (interrupt.stream.is_none() || row.touched_at >= lease.since);
     if lease.is_live(w.ctx.now) && may_be_working {

@@ -64,8 +64,8 @@ fn acquire_lease<T: Tx>(
         let what = format!("a holder's name has 1 to {HOLDER_MAX} bytes");
         return Err(Failure::new(ErrorCode::Invalid, what));
     }
-    if let Some(hold) = w.scope.hold.filter(|hold| hold.queued) {
-        return apply_queued_lease(w, take, (hold.fence, acquire.ttl));
+    if let Some(own) = w.scope.fence.filter(|own| own.queued) {
+        return apply_queued_lease(w, take, (own.fence, acquire.ttl));
     }
     // Only a caller that creates the session learns that its id is in use.
     let found = match acquire.create {
@@ -183,7 +183,7 @@ fn record_resume<T: Tx>(
         detail: None,
     };
     // The event's rule reads the session before this lease is stored, so it runs without a fencing token.
-    let scope = w.scope.clone().with_hold(None);
+    let scope = w.scope.clone().with_fence(None);
     let unheld = &mut ActiveWrite {
         tx: w.tx,
         group: w.group,
@@ -212,7 +212,7 @@ pub(super) fn check_if_given<T: Tx>(
     w: &ActiveWrite<'_, T>,
     session: &mut VerifiedSession,
 ) -> Result<(), Failure> {
-    match w.scope.hold {
+    match w.scope.fence {
         Some(_) => check(w, session),
         None => Ok(()),
     }
@@ -223,14 +223,14 @@ pub(super) fn check_if_given<T: Tx>(
 /// # Errors
 /// `lease_held`, `stale_fence`, `lease_expired`.
 pub fn check_hold(session: &VerifiedSession, scope: &Scope, now: Timestamp) -> Result<(), Failure> {
-    let Some(hold) = scope.hold else {
+    let Some(own) = scope.fence else {
         return if session.head.lease.is_live(now) {
             Err(lease_check(session, now).refused(ErrorCode::LeaseHeld))
         } else {
             Ok(())
         };
     };
-    lease_check(session, now).check_fence(hold.fence, hold.queued)
+    lease_check(session, now).check_fence(own.fence, own.queued)
 }
 
 /// Releases the lease in the head if its holder requests it; returns whether it did.
@@ -238,8 +238,8 @@ pub(super) fn release_lease<T: Tx>(w: &ActiveWrite<'_, T>, session: &mut Verifie
     let lease = &session.head.lease;
     let requested = w
         .scope
-        .hold
-        .is_some_and(|hold| hold.release && hold.fence == lease.fence);
+        .fence
+        .is_some_and(|own| own.release && own.fence == lease.fence);
     let releases = requested && lease.is_live(w.ctx.now);
     if releases {
         session.head.lease = lease_check(session, w.ctx.now).released();
@@ -249,10 +249,10 @@ pub(super) fn release_lease<T: Tx>(w: &ActiveWrite<'_, T>, session: &mut Verifie
 
 /// Refuses a fence for a session that does not exist.
 pub(super) fn check_no_fence(scope: &Scope) -> Result<(), Failure> {
-    match scope.hold {
+    match scope.fence {
         None => Ok(()),
-        Some(hold) => {
-            let what = format!("fence {} was never granted", hold.fence);
+        Some(own) => {
+            let what = format!("fence {} was never granted", own.fence);
             Err(Failure::new(ErrorCode::StaleFence, what)
                 .with_hint("take a lease of the session, or resume it with create: true"))
         }
@@ -293,7 +293,7 @@ fn was_granted_in_queue<T: Tx>(
     fence: u64,
 ) -> bool {
     let lease = &session.head.lease;
-    let queued = w.scope.hold.is_some_and(|h| h.queued && h.fence == fence);
+    let queued = w.scope.fence.is_some_and(|h| h.queued && h.fence == fence);
     let free = !lease.is_live(w.ctx.now) || *lease.holder == *holder;
     queued && fence != 0 && fence == lease.fence && free
 }

@@ -12,7 +12,7 @@ use tokio::time::timeout;
 use super::text::Decoder;
 
 /// How long to wait for the end of stderr: a process that left the agent's group may keep it open.
-const REST: Duration = Duration::from_secs(1);
+const STDERR_END_WAIT: Duration = Duration::from_secs(1);
 
 /// Reads all of stderr and keeps its end.
 #[derive(Debug)]
@@ -28,14 +28,16 @@ impl Tail {
         Self { kept, reader }
     }
 
+    /// Waits for the end of stderr, and returns the text that was kept.
     pub(super) async fn take(&mut self) -> String {
         if let Some(reader) = &mut self.reader {
             // The reader ends with the pipe; on timeout, the bytes read so far count.
-            let _ = timeout(REST, reader).await;
+            let _ = timeout(STDERR_END_WAIT, reader).await;
         }
         let kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
         let bytes: Vec<u8> = kept.iter().copied().collect();
         drop(kept);
+        // The kept bytes may begin within a UTF-8 character.
         let begin = bytes.iter().take_while(|b| **b & 0xc0 == 0x80).count();
         let mut decoder = Decoder::default();
         let mut text = decoder.push(bytes.get(begin..).unwrap_or_default());

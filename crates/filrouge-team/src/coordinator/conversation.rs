@@ -6,8 +6,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use filrouge_types::{Clock, Failure};
 use tokio::sync::mpsc;
 
+use super::commands::{SessionCommand, send_reply};
 use super::event::{NotKept, TeamEvent};
-use super::orders::{Order, answer};
 use super::{Settings, invalid};
 use crate::context::ContextManager;
 use crate::message::{Message, MessageId, Routing, Speaker, SpeakerKind};
@@ -15,7 +15,7 @@ use crate::queue::RoutingQueue;
 use crate::record::{Record, State, Status};
 use crate::team::Team;
 
-pub(super) type Orders = mpsc::UnboundedReceiver<Order>;
+pub(super) type CommandReceiver = mpsc::UnboundedReceiver<SessionCommand>;
 
 pub(super) struct Conversation {
     pub(super) team: Arc<Team>,
@@ -29,12 +29,12 @@ pub(super) struct Conversation {
     /// The message that the next human message answers.
     pub(super) next_parent: Option<MessageId>,
     /// Per member, the agent who last spoke to them.
-    pub(super) spoke_to: HashMap<Box<str>, Box<str>>,
+    pub(super) last_agent_to: HashMap<Box<str>, Box<str>>,
     /// Messages of agents since a human spoke last.
     pub(super) agent_turns: u32,
-    /// The task of the team file. The ledger receives it with the first message, so that a session in which nothing is said
-    /// leaves nothing in the ledger.
-    pub(super) first_task: Option<Box<str>>,
+    /// The team file's task, until it is recorded with the first message: a session without messages leaves nothing in the
+    /// ledger.
+    pub(super) unrecorded_task: Option<Box<str>>,
     events: mpsc::UnboundedSender<TeamEvent>,
 }
 
@@ -50,7 +50,7 @@ impl Conversation {
         let first = team.first_human().map(|human| human.id.clone());
         let first = first.ok_or_else(|| invalid("the team has no human"))?;
         let mut conversation = Self {
-            first_task: team.task.clone().filter(|_| is_new),
+            unrecorded_task: team.task.clone().filter(|_| is_new),
             team,
             record,
             context,
@@ -60,7 +60,7 @@ impl Conversation {
             status: Status::Paused,
             waiting_for: Some(first),
             next_parent: None,
-            spoke_to: HashMap::new(),
+            last_agent_to: HashMap::new(),
             agent_turns: 0,
             events,
         };
@@ -72,7 +72,7 @@ impl Conversation {
     fn restore_state(&mut self) -> Result<(), Failure> {
         let context = Arc::clone(&self.context);
         let mut context = context.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(task) = &self.first_task {
+        if let Some(task) = &self.unrecorded_task {
             context.set_team_task(Some(task))?;
         }
         for message in context.messages() {
@@ -95,62 +95,62 @@ impl Conversation {
             to.extend(self.team.first_human().map(|human| human.id.clone()));
         }
         for id in to {
-            self.spoke_to.insert(id, message.speaker.id.clone());
+            self.last_agent_to.insert(id, message.speaker.id.clone());
         }
     }
 
-    /// Serves the queue and orders until the session is closed or all senders of orders are dropped.
-    pub(super) async fn run(mut self, mut orders: Orders) {
+    /// Serves the queue and commands until the session is closed or all senders of commands are dropped.
+    pub(super) async fn run(mut self, mut commands: CommandReceiver) {
         self.send_event(TeamEvent::HandedOver(self.state()));
         while self.status != Status::Completed {
             if self.status == Status::Active {
-                self.serve_next(&mut orders).await;
+                self.serve_next(&mut commands).await;
                 continue;
             }
-            match orders.recv().await {
-                Some(order) => self.execute(order).await,
+            match commands.recv().await {
+                Some(command) => self.execute(command).await,
                 None => self.close_abandoned().await,
             }
         }
     }
 
-    /// Executes an order that does not affect a running speech.
-    pub(super) async fn execute(&mut self, order: Order) {
-        match order {
-            Order::Say(text, reply) => {
+    /// Executes a command that does not stop a speaking agent.
+    pub(super) async fn execute(&mut self, command: SessionCommand) {
+        match command {
+            SessionCommand::Say(text, reply) => {
                 let result = self.say(&text).await;
-                answer(reply, result);
+                send_reply(reply, result);
             }
-            Order::Task(task, reply) => {
+            SessionCommand::SetTeamTask(task, reply) => {
                 let by = self.human().map(|human| human.id.clone());
                 let set = match by {
                     Ok(by) => self.set_task(task.as_deref(), &by).await,
                     Err(failure) => Err(failure),
                 };
-                answer(reply, set);
+                send_reply(reply, set);
             }
-            Order::Resume(reply) => {
-                let any = !self.queue.is_empty();
-                if any && self.status == Status::Paused {
+            SessionCommand::Resume(reply) => {
+                let has_queued = !self.queue.is_empty();
+                if has_queued && self.status == Status::Paused {
                     self.proceed();
                 }
-                answer(reply, Ok(any));
+                send_reply(reply, Ok(has_queued));
             }
-            Order::Cancel(reply) => {
+            SessionCommand::Cancel(reply) => {
                 self.drop_all();
                 if self.status == Status::Active {
                     self.hand_over(None).await;
                 }
-                answer(reply, Ok(false));
+                send_reply(reply, Ok(false));
             }
-            Order::Close(status, reply) => {
+            SessionCommand::Close(status, reply) => {
                 let closed = self.close(status).await;
-                answer(reply, closed);
+                send_reply(reply, closed);
             }
         }
     }
 
-    /// Closes the session as paused: all senders of orders were dropped.
+    /// Closes the session as paused: all senders of commands were dropped.
     pub(super) async fn close_abandoned(&mut self) {
         if self.close(Status::Paused).await.is_err() {
             // The failure was reported; the lease expires.

@@ -40,7 +40,7 @@ impl Conversation {
             self.drop_waiting(marked.dropped.as_ref());
             return Ok(None);
         }
-        let message = self.keep(&human, &marked).await?;
+        let message = self.record_message(&human, &marked).await?;
         let id = message.id.clone();
         self.drop_waiting(marked.dropped.as_ref());
         self.agent_turns = 0;
@@ -48,10 +48,14 @@ impl Conversation {
         Ok(Some(id))
     }
 
-    async fn keep(&mut self, human: &Member, marked: &Marked) -> Result<Message, Failure> {
-        if let Some(task) = &self.first_task {
+    async fn record_message(
+        &mut self,
+        human: &Member,
+        marked: &Marked,
+    ) -> Result<Message, Failure> {
+        if let Some(task) = &self.unrecorded_task {
             self.record.task(Some(task)).await?;
-            self.first_task = None;
+            self.unrecorded_task = None;
         }
         let routing = marked.routing(self.next_parent.clone());
         let message = self.message(human.speaker(), marked.content.clone(), routing);
@@ -65,7 +69,7 @@ impl Conversation {
     async fn route(&mut self, message: &Message, marked: &Marked, human: &Member) {
         let addressed = self.queue_addressed(message, marked);
         let has_no_addressees = marked.addressed.is_empty();
-        if has_no_addressees && let Some(agent) = self.partner_of(&human.id) {
+        if has_no_addressees && let Some(agent) = self.default_agent_for(&human.id) {
             self.queue_one(&agent, message, None);
         }
         if self.status != Status::Paused {
@@ -80,8 +84,11 @@ impl Conversation {
     }
 
     /// The agent who answers a human's message without addressees: the one who spoke to them last, else the first one.
-    fn partner_of(&self, human: &str) -> Option<Box<str>> {
-        let last = self.spoke_to.get(human).and_then(|id| self.team.member(id));
+    fn default_agent_for(&self, human: &str) -> Option<Box<str>> {
+        let last = self
+            .last_agent_to
+            .get(human)
+            .and_then(|id| self.team.member(id));
         let agent = last.filter(|member| member.is_agent());
         let agent = agent.or_else(|| self.team.first_agent());
         agent.map(|member| member.id.clone())

@@ -2,9 +2,9 @@
 
 use filrouge_types::{ErrorCode, Failure};
 
-use super::conversation::{Conversation, Orders};
+use super::commands::{Reply, SessionCommand, send_reply};
+use super::conversation::{CommandReceiver, Conversation};
 use super::event::{NotKept, TeamEvent, Warning};
-use super::orders::{Order, Reply, answer};
 use crate::agent::{Agent, AgentExit};
 use crate::markers::{Marked, MarkerReader};
 use crate::message::{Cut, Message, MessageId, Routing};
@@ -15,10 +15,15 @@ use crate::team::{Command, Member, MemberKind};
 
 /// Why the conversation stopped reading an agent's output.
 enum Stop {
+    /// The agent has ended.
     Ended,
+    /// The message has reached its size limit.
     TooLong,
+    /// The turn was cancelled.
     Cancelled(Reply<bool>),
+    /// The session is being closed with this status.
     Closed(Status, Reply<()>),
+    /// The coordinator was dropped.
     Abandoned,
 }
 
@@ -29,14 +34,19 @@ struct GrowingMessage {
     speech: Box<dyn Speech>,
     /// Bytes, in JSON form, by which the message may still grow.
     room: usize,
-    /// Whether the ledger accepted all pieces so far.
-    kept: bool,
+    /// Whether the ledger accepted all text so far.
+    is_recorded: bool,
 }
 
 impl Conversation {
-    /// Lets an agent answer. Orders are executed meanwhile.
-    pub(super) async fn speak(&mut self, route: Route, agent: &Member, orders: &mut Orders) {
-        let MemberKind::Agent(command) = &agent.kind else {
+    /// Lets an agent answer. Session commands are executed meanwhile.
+    pub(super) async fn speak(
+        &mut self,
+        route: Route,
+        agent: &Member,
+        commands: &mut CommandReceiver,
+    ) {
+        let MemberKind::Agent(agent_command) = &agent.kind else {
             return;
         };
         let builder = PromptBuilder::new(&self.team, self.settings.window);
@@ -59,9 +69,11 @@ impl Conversation {
             reader: MarkerReader::new(),
             speech,
             room: self.settings.message_bytes,
-            kept: true,
+            is_recorded: true,
         };
-        let (stop, exit) = self.run_agent(command, prompt, &mut growing, orders).await;
+        let (stop, exit) = self
+            .run_agent(agent_command, prompt, &mut growing, commands)
+            .await;
         let reader = std::mem::take(&mut growing.reader);
         let (rest, marked) = reader.finish(&self.team, &agent.id);
         self.add_text(&mut growing, &rest).await;
@@ -72,8 +84,8 @@ impl Conversation {
             Stop::Abandoned => Some(Cut::Interrupted),
             Stop::Ended | Stop::TooLong => exit.error.as_ref().map(|error| error.cut),
         };
-        let kept = growing.speech.end(&message, exit.error.as_ref()).await;
-        self.finish_speech(message, &marked, (stop, exit), kept)
+        let recorded = growing.speech.end(&message, exit.error.as_ref()).await;
+        self.finish_speech(message, &marked, (stop, exit), recorded)
             .await;
     }
 
@@ -84,12 +96,12 @@ impl Conversation {
 
     async fn run_agent(
         &mut self,
-        command: &Command,
+        agent_command: &Command,
         prompt: String,
         growing: &mut GrowingMessage,
-        orders: &mut Orders,
+        commands: &mut CommandReceiver,
     ) -> (Stop, AgentExit) {
-        let mut agent = match Agent::start(command, prompt, self.settings.agent).await {
+        let mut agent = match Agent::start(agent_command, prompt, self.settings.agent).await {
             Ok(agent) => agent,
             Err(error) => {
                 let exit = AgentExit {
@@ -99,7 +111,7 @@ impl Conversation {
                 return (Stop::Ended, exit);
             }
         };
-        let stop = self.read_output(&mut agent, growing, orders).await;
+        let stop = self.read_output(&mut agent, growing, commands).await;
         let mut exit = match stop {
             Stop::Ended => agent.end().await,
             _ => agent.kill().await,
@@ -114,16 +126,16 @@ impl Conversation {
         &mut self,
         agent: &mut Agent,
         growing: &mut GrowingMessage,
-        orders: &mut Orders,
+        commands: &mut CommandReceiver,
     ) -> Stop {
         loop {
             tokio::select! {
                 biased;
-                order = orders.recv() => match order {
+                command = commands.recv() => match command {
                     None => return Stop::Abandoned,
-                    Some(Order::Cancel(reply)) => return Stop::Cancelled(reply),
-                    Some(Order::Close(status, reply)) => return Stop::Closed(status, reply),
-                    Some(order) => self.execute(order).await,
+                    Some(SessionCommand::Cancel(reply)) => return Stop::Cancelled(reply),
+                    Some(SessionCommand::Close(status, reply)) => return Stop::Closed(status, reply),
+                    Some(command) => self.execute(command).await,
                 },
                 text = agent.next() => {
                     let Some(text) = text else { return Stop::Ended };
@@ -148,11 +160,11 @@ impl Conversation {
             id: growing.id.clone(),
             text: text.into(),
         });
-        if growing.kept
+        if growing.is_recorded
             && let Err(failure) = growing.speech.append(text).await
         {
-            growing.kept = false;
-            tracing::warn!(%failure, "an agent's text is not kept before its message ends");
+            growing.is_recorded = false;
+            tracing::warn!(%failure, "an agent's text is not recorded before its message ends");
         }
     }
 
@@ -161,7 +173,7 @@ impl Conversation {
         message: Message,
         marked: &Marked,
         (stop, exit): (Stop, AgentExit),
-        kept: Result<(), Failure>,
+        recorded: Result<(), Failure>,
     ) {
         let AgentExit {
             error, replaced, ..
@@ -179,11 +191,11 @@ impl Conversation {
             let id = id.clone();
             self.send_event(TeamEvent::Warning(Warning::Malformed { id, replaced }));
         }
-        let kept = kept.map_err(|failure| self.not_kept(NotKept::Message(id), &failure));
+        let recorded = recorded.map_err(|failure| self.not_kept(NotKept::Message(id), &failure));
         match stop {
             Stop::Ended | Stop::TooLong => {
                 let queue_continues = is_complete && self.execute_markers(&message, marked).await;
-                if kept.is_err() {
+                if recorded.is_err() {
                     self.halt();
                 } else if !queue_continues {
                     self.hand_over(None).await;
@@ -192,9 +204,9 @@ impl Conversation {
             Stop::Cancelled(reply) => {
                 self.drop_all();
                 self.hand_over(None).await;
-                answer(reply, Ok(true));
+                send_reply(reply, Ok(true));
             }
-            Stop::Closed(status, reply) => self.execute(Order::Close(status, reply)).await,
+            Stop::Closed(status, reply) => self.execute(SessionCommand::Close(status, reply)).await,
             Stop::Abandoned => self.close_abandoned().await,
         }
     }
@@ -202,7 +214,7 @@ impl Conversation {
     /// Executes an agent's markers; returns whether the queue continues to be served.
     async fn execute_markers(&mut self, message: &Message, marked: &Marked) -> bool {
         self.drop_waiting(marked.dropped.as_ref());
-        let mut kept = true;
+        let mut is_task_recorded = true;
         if let Some(task) = &marked.team_task {
             match self.set_task(Some(task), &message.speaker.id).await {
                 Ok(()) => {}
@@ -211,12 +223,12 @@ impl Conversation {
                 }
                 Err(failure) => {
                     self.not_kept(NotKept::Task, &failure);
-                    kept = false;
+                    is_task_recorded = false;
                 }
             }
         }
         let addressed = self.queue_addressed(message, marked);
-        kept && (addressed || marked.addressed.is_empty())
+        is_task_recorded && (addressed || marked.addressed.is_empty())
     }
 }
 

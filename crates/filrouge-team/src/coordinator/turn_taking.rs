@@ -2,7 +2,7 @@
 
 use filrouge_types::Failure;
 
-use super::conversation::{Conversation, Orders};
+use super::conversation::{CommandReceiver, Conversation};
 use super::event::{NotKept, TeamEvent, Warning};
 use crate::markers::{Dropped, Marked};
 use crate::message::{Intent, Message, Routing, Speaker, SpeakerKind};
@@ -11,7 +11,7 @@ use crate::record::Status;
 
 impl Conversation {
     /// Lets the next member of the queue speak; the first human if the queue is empty.
-    pub(super) async fn serve_next(&mut self, orders: &mut Orders) {
+    pub(super) async fn serve_next(&mut self, commands: &mut CommandReceiver) {
         let Some(route) = self.queue.first().cloned() else {
             self.hand_over(None).await;
             return;
@@ -23,7 +23,7 @@ impl Conversation {
                 if self.agent_turns >= team.max_agent_turns {
                     self.take_floor_from_agents().await;
                 } else {
-                    self.speak(route, agent, orders).await;
+                    self.speak(route, agent, commands).await;
                 }
             }
             human => {
@@ -149,7 +149,7 @@ impl Conversation {
             self.context().set_team_task(before.as_deref())?;
             return Err(failure);
         }
-        self.first_task = None;
+        self.unrecorded_task = None;
         let by = by.into();
         self.send_event(TeamEvent::TaskSet { task, by });
         Ok(())

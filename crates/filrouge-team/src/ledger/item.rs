@@ -67,6 +67,7 @@ fn unwritable(error: impl std::fmt::Display) -> Failure {
     Failure::new(ErrorCode::Internal, format!("a message as JSON: {error}"))
 }
 
+/// The text as a JSON string.
 fn token(text: &str) -> String {
     JsonText::from_plain(text).as_token().to_owned()
 }
@@ -116,11 +117,24 @@ pub(crate) fn item_of(
     })
 }
 
+/// Whether a drafted message has ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum DraftedMessage {
+    /// More text may follow.
+    Growing,
+    /// The message has ended.
+    Complete,
+}
+
 /// The part of a draft that describes its message.
 ///
 /// # Errors
 /// Only an internal error.
-pub(crate) fn about(message: &Message, is_complete: bool) -> Result<RawJson, Failure> {
+pub(crate) fn description_of(
+    message: &Message,
+    drafted: DraftedMessage,
+) -> Result<RawJson, Failure> {
+    let is_complete = drafted == DraftedMessage::Complete;
     let fields = RawJson::write(&MessageFields::from(message)).map_err(unwritable)?;
     Ok(RawJson::from_checked(format!(
         r#"{{"type":"{MESSAGE_PART}","id":{},"at":"{}","whole":{is_complete},"team":{}}}"#,
@@ -215,8 +229,8 @@ pub(crate) fn read(item: &Item) -> Read {
     {
         return Read::Task(part.task.as_deref().map(Into::into));
     }
-    let about = parts.iter().find(|part| part.kind == MESSAGE_PART);
-    match about.and_then(drafted) {
+    let description = parts.iter().find(|part| part.kind == MESSAGE_PART);
+    match description.and_then(drafted) {
         Some(mut message) => {
             message.content = text_of(item);
             Read::Message {
@@ -239,8 +253,8 @@ fn drafted(part: &Part<'_>) -> Option<Message> {
 }
 
 /// The message that a draft shows; `None` if the draft is not a team's.
-pub(crate) fn read_draft(about: Option<&RawJson>, text: &str) -> Option<Message> {
-    let part: Part<'_> = serde_json::from_str(about?.as_str()).ok()?;
+pub(crate) fn read_draft(description: Option<&RawJson>, text: &str) -> Option<Message> {
+    let part: Part<'_> = serde_json::from_str(description?.as_str()).ok()?;
     let mut message = drafted(&part).filter(|_| part.kind == MESSAGE_PART)?;
     message.content = text.into();
     Some(message)
@@ -265,12 +279,12 @@ fn redacted(item: &Item, is_message: bool) -> Read {
 
 /// Classifies an item that is not a message: foreign if it has text for people.
 fn foreign_or_nothing(item: &Item) -> Read {
-    let says = matches!(item.body.role, Role::User | Role::Assistant)
+    let has_text_for_people = matches!(item.body.role, Role::User | Role::Assistant)
         && matches!(
             item.body.channel,
             Channel::Question | Channel::Final | Channel::Partial | Channel::Observation
         );
-    match says {
+    match has_text_for_people {
         true => Read::Foreign,
         false => Read::Nothing,
     }

@@ -19,7 +19,7 @@ use crate::message::MessageId;
 use crate::record::{State, Status};
 use crate::team::Team;
 
-/// How many of the newest turns are checked for open ones: a session has one at a time.
+/// How many of the newest turns are checked for open ones. A team's session has at most one open turn, among its newest.
 const NEWEST_TURNS: usize = 8;
 
 /// Metadata of a session that was imported from a snapshot.
@@ -52,7 +52,7 @@ pub(crate) fn session_id(id: &str) -> Result<SessionId, Failure> {
     })
 }
 
-/// Checks that the tenant records everything that is said.
+/// Checks that the tenant records all items.
 pub(super) fn check_records_all(engine: &Engine, caller: &Caller) -> Result<(), Failure> {
     if engine.turns.records_all(caller.tenant()) {
         return Ok(());
@@ -82,7 +82,7 @@ pub(crate) fn check_team(session: &Session, team_id: &str) -> Result<(), Failure
 /// Creates a session of a team and opens it.
 ///
 /// # Errors
-/// `invalid` if the tenant does not record everything (`record = conversation`), `journal_off`, and the ledger's errors.
+/// `invalid` if the tenant records only questions and answers (`record = conversation`), `journal_off`, and the ledger's errors.
 pub async fn open_new(
     engine: Arc<Engine>,
     caller: Caller,
@@ -99,12 +99,12 @@ pub async fn open_new(
     open(engine, caller, team, session, options).await
 }
 
-/// Opens a session of this team in the state in which it was left: a message that was growing when its process was killed is
-/// kept, cut, and the open turn is closed as interrupted. An ended session continues.
+/// Opens a session of this team in its last state. A message that was still growing when the previous process was killed is
+/// kept as interrupted, and the turn that was open is closed as interrupted. A session that had ended becomes active again.
 ///
 /// # Errors
-/// `session_not_found`, `session_erased`; `invalid` if it belongs to another team; `lease_timeout` with its holder and the
-/// lease's end (the lease of a killed process does not count if the ledger can detect the kill); and as [`open_new`].
+/// `session_not_found`, `session_erased`; `invalid` if the session belongs to another team; `lease_timeout` with the holder and
+/// the end of the lease, unless the ledger knows that the holder's process has exited; and as [`open_new`].
 pub async fn open_existing(
     engine: Arc<Engine>,
     caller: Caller,
@@ -155,7 +155,7 @@ pub(super) async fn open(
     session: Session,
     options: OpenOptions,
 ) -> Result<Opened, Failure> {
-    let caller = caller.with_hold(None);
+    let caller = caller.with_fence(None);
     let id = session.session_id.clone();
     let session = match session.status {
         // An ended session refuses leases.
@@ -172,12 +172,13 @@ pub(super) async fn open(
         }
         SessionStatus::Active | SessionStatus::Paused => session,
     };
-    let lease = (&*options.holder, options.ttl, options.wait);
-    let hold = Arc::new(SessionLease::take(&engine, &caller, &id, lease).await?);
-    match open_held(engine, &hold, team, session, options).await {
+    let lease_options = (&*options.holder, options.ttl, options.wait);
+    let lease = SessionLease::take(&engine, &caller, &id, lease_options).await?;
+    let lease = Arc::new(lease);
+    match open_held(engine, &lease, team, session, options).await {
         Ok(opened) => Ok(opened),
         Err(failure) => {
-            if let Err(error) = hold.release().await {
+            if let Err(error) = lease.release().await {
                 tracing::warn!(session_id = %id, code = error.code.as_str(), "the session was not released");
             }
             Err(failure)
@@ -187,15 +188,15 @@ pub(super) async fn open(
 
 async fn open_held(
     engine: Arc<Engine>,
-    hold: &Arc<SessionLease>,
+    lease: &Arc<SessionLease>,
     team: &Team,
     session: Session,
     options: OpenOptions,
 ) -> Result<Opened, Failure> {
-    let heartbeat = hold.heartbeat();
+    let heartbeat = lease.heartbeat();
     let id = session.session_id.clone();
-    let interrupted = end_unfinished(&engine, hold, &id).await?;
-    let caller = hold.caller()?;
+    let interrupted = end_unfinished(&engine, lease, &id).await?;
+    let caller = lease.caller()?;
     let mut conversation = read::read(&engine, &caller, &id, 0).await?;
     let (last_seq, left_out) = (conversation.last_seq, conversation.left_out);
     let state = newest_state(&engine, &caller, &id, last_seq).await?;
@@ -204,7 +205,7 @@ async fn open_held(
     let context = &restored.context;
     let shared = Shared {
         session: id.clone(),
-        hold: hold.clone(),
+        lease: lease.clone(),
         team_id: team.id.clone(),
         members: members_of(team),
         created_at: created_at(&session),
@@ -238,22 +239,23 @@ async fn open_held(
 /// Records the unfinished messages of the previous holder, and closes the turns that it left open.
 async fn end_unfinished(
     engine: &Arc<Engine>,
-    hold: &SessionLease,
+    lease: &SessionLease,
     id: &SessionId,
 ) -> Result<Vec<MessageId>, Failure> {
-    let caller = hold.caller()?;
+    let caller = lease.caller()?;
     let mut interrupted = Vec::new();
     for draft in engine.streams.unfinished(&caller, id).await? {
-        let Some(message) = item::read_draft(draft.about.as_ref(), &draft.text) else {
+        let Some(message) = item::read_draft(draft.description.as_ref(), &draft.text) else {
             continue;
         };
         let item = item::item_of(&message, Channel::Partial, None)?;
         let mut utterance = engine.streams.take_over(id, &draft);
         match utterance.append(&caller, vec![item]).await {
             Ok(_) => {}
-            // A message that cannot be an item under its own id stays a draft, which becomes an item when the turn ends.
+            // A message that cannot become an item under its own id stays a draft. When the turn ends, the draft becomes an item
+            // with an id of the ledger's.
             Err(failure) if failure.code.status() < 500 => {
-                tracing::warn!(session_id = %id, code = failure.code.as_str(), "an unfinished message is kept under its draft's name");
+                tracing::warn!(session_id = %id, code = failure.code.as_str(), "an unfinished message becomes an item with an id that is not the message's");
             }
             Err(failure) => return Err(failure),
         }

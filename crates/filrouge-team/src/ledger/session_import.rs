@@ -156,7 +156,7 @@ pub async fn import(
     match done {
         Ok(()) => opened.record.close(&state).await.map(|()| imported),
         Err(failure) => {
-            shared.hold.release().await?;
+            shared.lease.release().await?;
             Err(failure)
         }
     }
@@ -232,7 +232,7 @@ impl Shared {
             status,
             metadata: None,
         };
-        let caller = self.hold.ensure().await?;
+        let caller = self.lease.caller_after_check().await?;
         let recorded = self.engine.turns.record(&caller, &self.session, turn);
         recorded.await?;
         progress.state = None;

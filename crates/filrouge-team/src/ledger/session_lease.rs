@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use filrouge_engine::Caller;
 use filrouge_engine::{AcquireLease, Engine, RenewLease};
-use filrouge_store::command::FencingToken as Fence;
+use filrouge_store::command::FencingToken;
 use filrouge_types::{ErrorCode, Failure, Lease, SessionId};
 use tokio::task::JoinHandle;
 
@@ -46,7 +46,7 @@ fn millis(duration: Duration) -> u64 {
     u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
 }
 
-/// The holder's name of this opening: a label for people, and the process, which shows whether the holder still lives.
+/// The holder's name of this opening: a label for people, and the process, by which others find out whether the holder has exited.
 fn holder(label: &str, writer: &str) -> Box<str> {
     let label: String = label.chars().filter(|c| !c.is_control()).collect();
     let end = label.floor_char_boundary(LABEL_BYTES);
@@ -104,7 +104,7 @@ impl SessionLease {
 
         Ok(Self {
             engine: engine.clone(),
-            caller: caller.clone().with_hold(None),
+            caller: caller.clone().with_fence(None),
             session: session.clone(),
             holder,
             ttl,
@@ -116,7 +116,7 @@ impl SessionLease {
     }
 
     fn state(&self) -> MutexGuard<'_, Held> {
-        // Every assignment leaves it consistent, so a poisoned lock is harmless.
+        // Every assignment leaves the state consistent, so a poisoned lock is harmless.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -132,12 +132,16 @@ impl SessionLease {
         let held = self.state();
         match &held.lost {
             Some(lost) => Err(lost.clone()),
-            None => Ok(self.caller.clone().with_hold(Some(Fence::by(held.fence)))),
+            None => Ok(self
+                .caller
+                .clone()
+                .with_fence(Some(FencingToken::by(held.fence)))),
         }
     }
 
+    /// Marks the lease as lost, and returns the failure.
     fn lose(&self, failure: Failure) -> Failure {
-        tracing::warn!(session_id = %self.session, code = failure.code.as_str(), "the session is not held any more");
+        tracing::warn!(session_id = %self.session, code = failure.code.as_str(), "the session's lease is lost");
         self.state().lost = Some(failure.clone());
         failure
     }
@@ -147,7 +151,7 @@ impl SessionLease {
     ///
     /// # Errors
     /// `stale_fence` if someone else has taken the session over, and the ledger's errors.
-    pub(super) async fn ensure(&self) -> Result<Caller, Failure> {
+    pub(super) async fn caller_after_check(&self) -> Result<Caller, Failure> {
         let caller = self.caller()?;
         let lease = self.engine.calls.lease(&self.caller, &self.session).await?;
         let fence = self.fence();
@@ -176,6 +180,7 @@ impl SessionLease {
         failure
     }
 
+    /// Acquires the expired lease anew; releases it again if another caller has had it since this fence.
     async fn reacquire(&self, fence: u64) -> Result<(), Failure> {
         let request = AcquireLease {
             holder: self.holder.clone(),
@@ -225,7 +230,7 @@ impl SessionLease {
                     ErrorCode::LeaseExpired | ErrorCode::StaleFence | ErrorCode::LeaseHeld
                 ) =>
             {
-                self.ensure().await.map(drop)
+                self.caller_after_check().await.map(drop)
             }
             Err(failure) => Err(failure),
         }
@@ -233,14 +238,14 @@ impl SessionLease {
 
     /// Renews the lease after each third of its duration, until it is lost.
     pub(super) fn heartbeat(self: &Arc<Self>) -> Heartbeat {
-        let hold = self.clone();
+        let lease = self.clone();
         Heartbeat(tokio::spawn(async move {
             loop {
-                tokio::time::sleep(hold.ttl / 3).await;
-                if let Err(failure) = hold.renew().await {
-                    tracing::warn!(session_id = %hold.session, code = failure.code.as_str(), "the lease was not renewed");
+                tokio::time::sleep(lease.ttl / 3).await;
+                if let Err(failure) = lease.renew().await {
+                    tracing::warn!(session_id = %lease.session, code = failure.code.as_str(), "the lease was not renewed");
                 }
-                if hold.caller().is_err() {
+                if lease.caller().is_err() {
                     return;
                 }
             }

@@ -9,12 +9,12 @@ use filrouge_types::{ErrorCode, Failure};
 use tokio::sync::{mpsc, oneshot};
 use tokio::time::Instant;
 
-use super::item;
+use super::item::{self, DraftedMessage};
 use super::session_lease::SessionLease;
 use crate::message::{Cut, Message};
 use crate::record::{AgentError, Speech};
 
-/// How many pieces of text may wait for the task; more make the speaker wait.
+/// How many inputs may wait for the recording task; further ones make the speaker wait.
 const WAITING: usize = 64;
 
 /// An agent's message that has ended and is not an item yet: its channel depends on what follows it.
@@ -25,7 +25,9 @@ pub(super) struct EndedSpeech {
 }
 
 enum SpeechInput {
-    Said(String),
+    /// More text of the message.
+    Text(String),
+    /// The end of the message: the complete message, and its agent's error.
     End(
         Box<(Message, Option<AgentError>)>,
         oneshot::Sender<SpeechResult>,
@@ -40,6 +42,7 @@ pub(super) struct LedgerSpeech {
     failures: tokio::sync::watch::Receiver<Option<Failure>>,
 }
 
+/// The failure of a caller whose recording task has ended.
 fn gone() -> Failure {
     Failure::new(
         ErrorCode::Internal,
@@ -47,34 +50,33 @@ fn gone() -> Failure {
     )
 }
 
-/// Begins to record a message; the receiver yields it once it has ended.
+/// Begins to record a message. The receiver yields the message once it has ended.
 pub(super) fn begin(
-    hold: Arc<SessionLease>,
+    lease: Arc<SessionLease>,
     utterance: Utterance,
     message: Message,
 ) -> (LedgerSpeech, oneshot::Receiver<EndedSpeech>) {
     let (inputs, received) = mpsc::channel(WAITING);
     let (failed, failures) = tokio::sync::watch::channel(None);
-    let (ended, end) = oneshot::channel();
-    let now = Instant::now();
+    let (ended_tx, ended_rx) = oneshot::channel();
     let drafter = Drafter {
-        hold,
+        lease,
         utterance,
         message,
         drafted: 0,
         sending: 0,
         text: String::new(),
-        written: now,
+        last_write_at: Instant::now(),
         failed,
     };
-    tokio::spawn(drafter.run(received, ended));
-    (LedgerSpeech { inputs, failures }, end)
+    tokio::spawn(drafter.run(received, ended_tx));
+    (LedgerSpeech { inputs, failures }, ended_rx)
 }
 
 #[async_trait]
 impl Speech for LedgerSpeech {
     async fn append(&mut self, text: &str) -> Result<(), Failure> {
-        let input = SpeechInput::Said(text.to_owned());
+        let input = SpeechInput::Text(text.to_owned());
         self.inputs.send(input).await.map_err(|_| gone())?;
         match &*self.failures.borrow() {
             Some(failure) => Err(failure.clone()),
@@ -87,26 +89,27 @@ impl Speech for LedgerSpeech {
         message: &Message,
         error: Option<&AgentError>,
     ) -> Result<(), Failure> {
-        let (reply, end) = oneshot::channel();
+        let (reply_tx, reply_rx) = oneshot::channel();
         let ended = Box::new((message.clone(), error.cloned()));
-        let input = SpeechInput::End(ended, reply);
+        let input = SpeechInput::End(ended, reply_tx);
         self.inputs.send(input).await.map_err(|_| gone())?;
-        end.await.map_err(|_| gone())?
+        reply_rx.await.map_err(|_| gone())?
     }
 }
 
 /// The task that drafts a message while it grows.
 struct Drafter {
-    hold: Arc<SessionLease>,
+    lease: Arc<SessionLease>,
     utterance: Utterance,
     message: Message,
     /// The complete text so far.
     text: String,
-    /// How many of its bytes are drafted.
+    /// How many bytes of the text are drafted.
     drafted: usize,
-    /// The end of the draft write in progress: a retry after a failure writes exactly the same bytes.
+    /// Where the text of the current draft write ends. After a failure it stays, so that the retry writes the same bytes; if no
+    /// write has failed, it equals `drafted` between writes.
     sending: usize,
-    written: Instant,
+    last_write_at: Instant,
     failed: tokio::sync::watch::Sender<Option<Failure>>,
 }
 
@@ -116,11 +119,11 @@ impl Drafter {
     async fn run(
         mut self,
         mut received: mpsc::Receiver<SpeechInput>,
-        end: oneshot::Sender<EndedSpeech>,
+        ended_tx: oneshot::Sender<EndedSpeech>,
     ) {
         loop {
             let grown = self.text.len() > self.drafted;
-            let due = self.written + if grown { DRAFT_EVERY } else { BEAT };
+            let due = self.last_write_at + if grown { DRAFT_EVERY } else { BEAT };
             let input = tokio::select! {
                 input = received.recv() => input,
                 () = tokio::time::sleep_until(due) => {
@@ -129,26 +132,26 @@ impl Drafter {
                 }
             };
             match input {
-                Some(SpeechInput::Said(text)) => {
+                Some(SpeechInput::Text(text)) => {
                     self.text.push_str(&text);
-                    if self.written.elapsed() >= DRAFT_EVERY {
+                    if self.last_write_at.elapsed() >= DRAFT_EVERY {
                         self.draft().await;
                     }
                 }
-                Some(SpeechInput::End(ended, reply)) => {
+                Some(SpeechInput::End(ended, reply_tx)) => {
                     let (message, error) = *ended;
-                    let done = self.complete(&message).await;
+                    let result = self.complete(&message).await;
                     let ended = EndedSpeech {
                         utterance: self.utterance,
                         message,
                         error,
                     };
-                    let _ = end.send(ended);
-                    let _ = reply.send(done);
+                    let _ = ended_tx.send(ended);
+                    let _ = reply_tx.send(result);
                     return;
                 }
                 None => {
-                    let _ = end.send(self.interrupted().await);
+                    let _ = ended_tx.send(self.interrupted().await);
                     return;
                 }
             }
@@ -158,9 +161,9 @@ impl Drafter {
     /// Drafts the text since the last draft, or sends a heartbeat. A failure is retried, and reported by the next
     /// [`append`](Speech::append).
     async fn draft(&mut self) {
-        let done = self.try_draft().await;
-        self.written = Instant::now();
-        let failure = done.err();
+        let drafted = self.try_draft().await;
+        self.last_write_at = Instant::now();
+        let failure = drafted.err();
         if let Some(failure) = &failure {
             tracing::warn!(code = failure.code.as_str(), message_id = %self.message.id, "a message's text was not drafted");
         }
@@ -173,8 +176,8 @@ impl Drafter {
         }
         let failed = self.failed.borrow().is_some();
         let caller = match failed {
-            true => self.hold.ensure().await?,
-            false => self.hold.caller()?,
+            true => self.lease.caller_after_check().await?,
+            false => self.lease.caller()?,
         };
         let text = self.text.get(self.drafted..self.sending);
         self.utterance
@@ -186,11 +189,11 @@ impl Drafter {
 
     /// Marks the draft as complete, so that the message is read as complete whatever happens before it becomes an item.
     async fn complete(&mut self, message: &Message) -> Result<(), Failure> {
-        let about = item::about(message, true)?;
-        let caller = self.hold.ensure().await?;
+        let description = item::description_of(message, DraftedMessage::Complete)?;
+        let caller = self.lease.caller_after_check().await?;
         let is_drafted = *self.text == *message.content && self.drafted == self.text.len();
         let text = (!is_drafted).then_some(&*message.content);
-        self.utterance.complete(&caller, &about, text).await
+        self.utterance.complete(&caller, &description, text).await
     }
 
     /// Ends as interrupted a message whose handle was dropped without an end.

@@ -6,7 +6,7 @@ use filrouge_types::{Channel, ErrorCode, Failure, ItemBody, JsonText, TurnId};
 use tokio::sync::oneshot;
 
 use super::Shared;
-use super::item::{self, item_of};
+use super::item::{self, DraftedMessage, item_of};
 use super::speech::{self, EndedSpeech, LedgerSpeech};
 use crate::message::{Cut, Message, SpeakerKind};
 use crate::record::{AgentError, State};
@@ -24,7 +24,7 @@ pub(super) struct Progress {
     pub(super) state: Option<State>,
     /// How many notes were recorded outside of humans' turns.
     pub(super) notes: u64,
-    /// How many messages the session has, up to the seq `counted_to`.
+    /// How many messages the session has up to the seq `counted_to`.
     pub(super) count: u64,
     pub(super) counted_to: u64,
 }
@@ -32,9 +32,9 @@ pub(super) struct Progress {
 /// The open turn.
 pub(super) struct Turn {
     id: TurnId,
-    /// Whether it has its final answer.
+    /// Whether the turn has its final answer.
     answered: bool,
-    /// Why the last message was cut, with its agent's error.
+    /// Why the turn's last message was cut, with the agent's error.
     cut: Option<(Cut, Option<AgentError>)>,
 }
 
@@ -57,7 +57,7 @@ fn still_speaking() -> Failure {
     Failure::new(ErrorCode::StreamOpen, what).with_hint("end that message first")
 }
 
-/// The error of an unanswered turn; `None`: it is cancelled.
+/// The error of an unanswered turn; `None` if the turn is cancelled instead.
 fn error_of(cut: Cut, error: Option<&AgentError>) -> Option<ErrorBody> {
     let (code, detail) = match (cut, error) {
         (Cut::Cancelled, _) => return None,
@@ -135,7 +135,7 @@ impl Shared {
     ) -> Result<(), Failure> {
         if let Some(turn) = &progress.turn {
             match self.append(turn.id, item.clone()).await {
-                // Someone else has ended it.
+                // Another caller has ended the turn.
                 Err(failure) if failure.code == ErrorCode::TurnClosed => progress.turn = None,
                 appended => return appended,
             }
@@ -166,11 +166,11 @@ impl Shared {
         let Some(turn) = &mut progress.turn else {
             return Err(still_speaking());
         };
-        let caller = self.hold.ensure().await?;
+        let caller = self.lease.caller_after_check().await?;
         let head = UtteranceHead {
             mark: u32::try_from(item::number_of(&message.id)).unwrap_or(0),
             agent: Some(message.speaker.name.clone()),
-            about: item::about(message, false)?,
+            description: item::description_of(message, DraftedMessage::Growing)?,
         };
         let session = self.session.clone();
         let utterance = self
@@ -179,7 +179,7 @@ impl Shared {
             .begin_utterance(&caller, session, turn.id, head)
             .await?;
         turn.cut = None;
-        let (speech, ended) = speech::begin(self.hold.clone(), utterance, message.clone());
+        let (speech, ended) = speech::begin(self.lease.clone(), utterance, message.clone());
         progress.speaking = Some(ended);
         progress.state = None;
         Ok(speech)
@@ -203,7 +203,7 @@ impl Shared {
         };
         let item = self.fitting(ended, channel)?;
         let answers = item.channel == Channel::Final;
-        let caller = self.hold.ensure().await?;
+        let caller = self.lease.caller_after_check().await?;
         match ended.utterance.append(&caller, vec![item.clone()]).await {
             Ok(_) => {}
             Err(failure) => self.recover(turn.id, item, failure).await?,
@@ -217,7 +217,7 @@ impl Shared {
         Ok(())
     }
 
-    /// The item of an ended message, within the ledger's limits: too long a text is cut, which is logged.
+    /// The item of an ended message, within the ledger's limits: a text that is too long is cut, which is logged.
     fn fitting(&self, ended: &mut EndedSpeech, channel: Channel) -> Result<ItemBody, Failure> {
         let limit = self.engine.limits().item_bytes;
         let mut item = item_of(&ended.message, channel, ended.error.as_ref())?;
@@ -233,7 +233,7 @@ impl Shared {
         Ok(item)
     }
 
-    /// Someone else has ended the draft or the turn: keeps the message nonetheless.
+    /// Records a message whose draft or turn another caller has ended.
     async fn recover(&self, turn: TurnId, item: ItemBody, why: Failure) -> Result<(), Failure> {
         match why.code {
             ErrorCode::StreamLost => self.append(turn, item).await,
@@ -260,7 +260,7 @@ impl Shared {
         let Some(turn) = &progress.turn else {
             return Ok(());
         };
-        let (caller, session) = (self.hold.ensure().await?, self.session.clone());
+        let (caller, session) = (self.lease.caller_after_check().await?, self.session.clone());
         let engine = &self.engine;
         let error = turn.cut.as_ref();
         let error = error.and_then(|(cut, error)| error_of(*cut, error.as_ref()));
@@ -295,8 +295,8 @@ impl Shared {
         Ok(())
     }
 
-    /// Ends the turn in the write that records the last ended message as an item; `false` if there is none, or someone else has
-    /// ended the turn.
+    /// Ends the turn in the write that records the last ended message as an item. Returns `false` if there is no such message,
+    /// or if another caller has ended the turn.
     async fn end_with_last_word(&self, progress: &mut Progress) -> Result<bool, Failure> {
         let (Some(ended), Some(_)) = (&mut progress.ended, &progress.turn) else {
             return Ok(false);
@@ -312,7 +312,7 @@ impl Shared {
                 error_of(cut, ended.error.as_ref()).map_or(TurnEnd::Cancelled, TurnEnd::Failed)
             }
         };
-        let caller = self.hold.ensure().await?;
+        let caller = self.lease.caller_after_check().await?;
         match ended.utterance.end_turn(&caller, vec![item], end).await {
             Ok(_) => {}
             Err(failure)

@@ -19,14 +19,14 @@ impl Shared {
             items: vec![item],
             metadata: None,
         };
-        let caller = self.hold.ensure().await?;
+        let caller = self.lease.caller_after_check().await?;
         let session = self.session.clone();
         let begun = self.engine.turns.open(&caller, session, open).await?;
         Ok(Turn::new(begun.turn_id))
     }
 
     pub(super) async fn append(&self, turn: TurnId, item: ItemBody) -> Result<(), Failure> {
-        let (caller, session) = (self.hold.ensure().await?, self.session.clone());
+        let (caller, session) = (self.lease.caller_after_check().await?, self.session.clone());
         let items = AppendItems::new(vec![item]);
         let appended = self.engine.turns.append(&caller, session, turn, items);
         appended.await.map(drop)
@@ -44,7 +44,7 @@ impl Shared {
             status: TurnStatus::Cancelled,
             metadata: None,
         };
-        let caller = self.hold.ensure().await?;
+        let caller = self.lease.caller_after_check().await?;
         let recorded = self.engine.turns.record(&caller, &self.session, turn);
         recorded.await.map(drop)
     }
@@ -75,7 +75,7 @@ impl Shared {
             None => {
                 progress.notes += 1;
                 // Fences only grow, so no other opening has used this key.
-                let key = format!("note.{}.{}", self.hold.fence(), progress.notes);
+                let key = format!("note.{}.{}", self.lease.fence(), progress.notes);
                 self.record_own_turn(&key, vec![note]).await
             }
         }

@@ -55,13 +55,14 @@ impl Visible {
         (self.content, self.code)
     }
 
-    fn pieces(&mut self, text: &str, code: bool) {
+    /// Adds text, split into words and blanks.
+    fn pieces(&mut self, text: &str, is_code: bool) {
         let mut rest = text;
         while !rest.is_empty() {
             let end = rest.find(char::is_whitespace).unwrap_or(rest.len());
             let (word, after) = rest.split_at_checked(end).unwrap_or((rest, ""));
             if !word.is_empty() {
-                self.word(word, code);
+                self.word(word, is_code);
             }
             let end = after
                 .find(|c: char| !c.is_whitespace())
@@ -74,7 +75,7 @@ impl Visible {
         }
     }
 
-    fn word(&mut self, word: &str, code: bool) {
+    fn word(&mut self, word: &str, is_code: bool) {
         if self.content.is_empty() {
             let line = self.blanks.rfind('\n').map_or(0, |end| end + 1);
             self.blanks.drain(..line);
@@ -83,7 +84,7 @@ impl Visible {
         self.blanks.clear();
         let begin = self.content.len();
         self.content.push_str(word);
-        if code {
+        if is_code {
             match self.code.last_mut() {
                 Some(last) if last.end == begin => last.end = self.content.len(),
                 _ => self.code.push(begin..self.content.len()),

@@ -10,11 +10,11 @@ use sha2::{Digest, Sha256};
 const NAME_BYTES: usize = 120;
 
 /// The bytes that are escaped in a name.
-const SPELLED: &AsciiSet = &NON_ALPHANUMERIC.remove(b'_').remove(b'-').remove(b'.');
+const ESCAPED: &AsciiSet = &NON_ALPHANUMERIC.remove(b'_').remove(b'-').remove(b'.');
 
 /// The file name for an id.
 pub(crate) fn spelled(id: &str) -> String {
-    let mut name = percent_encode(id.as_bytes(), SPELLED).to_string();
+    let mut name = percent_encode(id.as_bytes(), ESCAPED).to_string();
     if name.starts_with('.') {
         name.replace_range(..1, "%2E");
     }

@@ -14,21 +14,21 @@ use crate::sessions::first_words;
 
 #[derive(Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-struct Written {
+struct FileContent {
     schema_version: Option<Box<str>>,
     team_id: Box<str>,
     session_id: Box<str>,
     created_at: Moment,
     updated_at: Moment,
-    context: WrittenContext,
+    context: FileContext,
     #[serde(skip_deserializing)]
-    metadata: WrittenMetadata,
+    metadata: FileMetadata,
 }
 
 #[derive(Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-struct WrittenContext {
-    messages: Vec<WrittenMessage>,
+struct FileContext {
+    messages: Vec<FileMessage>,
     team_task: Option<Box<str>>,
     #[serde(skip_deserializing)]
     timestamp: i64,
@@ -38,7 +38,7 @@ struct WrittenContext {
 
 #[derive(Serialize, Default)]
 #[serde(rename_all = "camelCase")]
-struct WrittenMetadata {
+struct FileMetadata {
     #[serde(skip_serializing_if = "Option::is_none")]
     last_speaker_id: Option<Box<str>>,
     message_count: usize,
@@ -46,26 +46,26 @@ struct WrittenMetadata {
 }
 
 #[derive(Serialize, Deserialize)]
-struct WrittenMessage {
+struct FileMessage {
     id: Box<str>,
     timestamp: Moment,
-    speaker: WrittenSpeaker,
+    speaker: FileSpeaker,
     content: Box<str>,
     #[serde(default)]
-    routing: WrittenRouting,
+    routing: FileRouting,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     cut: Option<Cut>,
 }
 
-/// A speaker as it is written; the older form is read, too.
+/// A speaker in the file; the older form is read, too.
 #[derive(Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-struct WrittenSpeaker {
+struct FileSpeaker {
     id: Option<Box<str>>,
     name: Option<Box<str>>,
     display_name: Option<Box<str>>,
     #[serde(flatten, skip_serializing)]
-    older: Older,
+    older: OlderMember,
     #[serde(rename = "type", with = "Kind")]
     kind: SpeakerKind,
 }
@@ -82,9 +82,9 @@ enum Kind {
 
 #[derive(Serialize, Deserialize, Default)]
 #[serde(rename_all = "camelCase", default)]
-struct WrittenRouting {
+struct FileRouting {
     raw_next_markers: Vec<Box<str>>,
-    resolved_addressees: Vec<WrittenAddressee>,
+    resolved_addressees: Vec<FileAddressee>,
     #[serde(skip_serializing_if = "Option::is_none")]
     parent_message_id: Option<Box<str>>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -93,30 +93,30 @@ struct WrittenRouting {
 
 #[derive(Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-struct WrittenAddressee {
+struct FileAddressee {
     identifier: Box<str>,
     member_id: Option<Box<str>>,
     member_name: Option<Box<str>>,
     #[serde(flatten, skip_serializing)]
-    older: Older,
+    older: OlderMember,
 }
 
 /// A member's fields in older files.
 #[derive(Deserialize, Default)]
 #[serde(rename_all = "camelCase")]
-struct Older {
+struct OlderMember {
     role_id: Option<Box<str>>,
     role_name: Option<Box<str>>,
     role_title: Option<Box<str>>,
 }
 
-impl Older {
+impl OlderMember {
     fn name(self) -> Option<Box<str>> {
         self.role_title.or(self.role_name)
     }
 }
 
-/// A time, as RFC 3339 or in milliseconds.
+/// A time in the file: RFC 3339, or milliseconds since 1970.
 #[derive(Serialize, Deserialize)]
 #[serde(untagged)]
 enum Moment {
@@ -134,27 +134,27 @@ impl Moment {
     }
 }
 
-impl From<&Message> for WrittenMessage {
+impl From<&Message> for FileMessage {
     fn from(message: &Message) -> Self {
         let (speaker, routing) = (&message.speaker, &message.routing);
-        let addressee = |a: &Addressee| WrittenAddressee {
+        let addressee = |a: &Addressee| FileAddressee {
             identifier: a.identifier.clone(),
             member_id: a.member_id.clone(),
             member_name: a.member_name.clone(),
-            older: Older::default(),
+            older: OlderMember::default(),
         };
         Self {
             id: message.id.clone(),
             timestamp: Moment::At(message.at),
-            speaker: WrittenSpeaker {
+            speaker: FileSpeaker {
                 id: Some(speaker.id.clone()),
                 name: Some(speaker.name.clone()),
                 display_name: Some(speaker.name.clone()),
-                older: Older::default(),
+                older: OlderMember::default(),
                 kind: speaker.kind,
             },
             content: message.content.clone(),
-            routing: WrittenRouting {
+            routing: FileRouting {
                 raw_next_markers: routing.markers.clone(),
                 resolved_addressees: routing.addressees.iter().map(addressee).collect(),
                 parent_message_id: routing.parent.clone(),
@@ -165,7 +165,7 @@ impl From<&Message> for WrittenMessage {
     }
 }
 
-impl WrittenMessage {
+impl FileMessage {
     fn message(self) -> Result<Message, Problem> {
         let corrupt = |what: String| Problem::Corrupt(format!("message {:?}: {what}", self.id));
         ItemId::new(&*self.id).map_err(|e| corrupt(e.to_string()))?;
@@ -173,7 +173,7 @@ impl WrittenMessage {
         let id = speaker.id.or(speaker.older.role_id.clone());
         let id = id.ok_or_else(|| corrupt("its speaker has no id".to_owned()))?;
         let name = speaker.display_name.or(speaker.name);
-        let addressee = |a: WrittenAddressee| Addressee {
+        let addressee = |a: FileAddressee| Addressee {
             identifier: a.identifier,
             member_id: a.member_id.or(a.older.role_id.clone()),
             member_name: a.member_name.or_else(|| a.older.name()),
@@ -204,19 +204,19 @@ impl WrittenMessage {
 pub(super) fn write(snapshot: &SessionSnapshot, out: impl Write) -> serde_json::Result<()> {
     let messages = &snapshot.messages;
     let first = messages.first().map_or_else(Box::default, first_words);
-    let written = Written {
+    let written = FileContent {
         schema_version: Some(SCHEMA_VERSION.into()),
         team_id: snapshot.team_id.clone(),
         session_id: snapshot.session_id.clone(),
         created_at: Moment::At(snapshot.created_at),
         updated_at: Moment::At(snapshot.updated_at),
-        context: WrittenContext {
+        context: FileContext {
             messages: messages.iter().map(Into::into).collect(),
             team_task: snapshot.team_task.clone(),
             timestamp: snapshot.updated_at.as_millis(),
             version: 1,
         },
-        metadata: WrittenMetadata {
+        metadata: FileMetadata {
             last_speaker_id: messages.last().map(|m| m.speaker.id.clone()),
             message_count: messages.len(),
             summary: format!("{} messages: {first}", messages.len()),
@@ -225,12 +225,14 @@ pub(super) fn write(snapshot: &SessionSnapshot, out: impl Write) -> serde_json::
     serde_json::to_writer(out, &written)
 }
 
+/// The version of a file, which is read before the rest.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct Versioned {
     schema_version: Option<Box<str>>,
 }
 
+/// The problem of JSON that cannot be parsed: a truncated file, or `otherwise`.
 fn parse_problem(error: &serde_json::Error, otherwise: fn(String) -> Problem) -> Problem {
     match error.is_eof() {
         true => Problem::Cut,
@@ -251,7 +253,7 @@ pub(super) fn read(bytes: &[u8]) -> Result<SessionSnapshot, Problem> {
     if version.split('.').next() != Some("1") {
         return Err(Problem::Newer(version.into()));
     }
-    let read: Written =
+    let read: FileContent =
         serde_json::from_slice(bytes).map_err(|e| parse_problem(&e, Problem::Corrupt))?;
     let mut ids = HashSet::new();
     let mut messages = Vec::with_capacity(read.context.messages.len());

@@ -6,14 +6,14 @@ use age::secrecy::SecretString;
 use super::Seal;
 
 /// The work factor of a passphrase's key, as a power of two: about a second.
-const WORK: u8 = 18;
+const WORK_FACTOR: u8 = 18;
 /// The highest accepted work factor of a file that someone else has written.
-const WORK_MAX: u8 = 22;
+const WORK_FACTOR_MAX: u8 = 22;
 
 /// Encrypts with a passphrase; each file written or read costs about a second.
 pub struct AgeSeal {
     passphrase: SecretString,
-    work: u8,
+    work_factor: u8,
 }
 
 impl AgeSeal {
@@ -22,7 +22,7 @@ impl AgeSeal {
     pub fn by_passphrase(passphrase: String) -> Self {
         Self {
             passphrase: SecretString::from(passphrase),
-            work: WORK,
+            work_factor: WORK_FACTOR,
         }
     }
 }
@@ -34,7 +34,7 @@ fn error_text(error: impl std::fmt::Display) -> String {
 impl Seal for AgeSeal {
     fn seal(&self, plain: &[u8]) -> Result<Vec<u8>, String> {
         let mut recipient = scrypt::Recipient::new(self.passphrase.clone());
-        recipient.set_work_factor(self.work);
+        recipient.set_work_factor(self.work_factor);
         age::encrypt(&recipient, plain).map_err(error_text)
     }
 
@@ -43,7 +43,7 @@ impl Seal for AgeSeal {
             return Err("it is in age's text form: age -d opens it".to_owned());
         }
         let mut identity = scrypt::Identity::new(self.passphrase.clone());
-        identity.set_max_work_factor(WORK_MAX);
+        identity.set_max_work_factor(WORK_FACTOR_MAX);
         age::decrypt(&identity, bytes).map_err(error_text)
     }
 }
@@ -55,7 +55,7 @@ mod tests {
     #[test]
     fn a_sealed_file_opens_only_with_its_passphrase() {
         let by = |words: &str| AgeSeal {
-            work: 2,
+            work_factor: 2,
             ..AgeSeal::by_passphrase(words.to_owned())
         };
         let bytes = by("fil rouge").seal(b"what was said").unwrap();

@@ -11,12 +11,12 @@ use crate::ledger::open::{created_at, read_with};
 use crate::ledger::other_id;
 use crate::sessions::summarize;
 
-/// Why a file is offered.
+/// Why a file is offered for import.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Why {
-    /// The ledger does not have its session.
+pub enum OfferReason {
+    /// The ledger does not have the file's session.
     Unknown,
-    /// It has newer messages than the ledger.
+    /// The file has newer messages than the ledger.
     Newer,
 }
 
@@ -26,7 +26,7 @@ pub struct Offer {
     /// The file.
     pub file: SnapshotFile,
     /// The reason.
-    pub why: Why,
+    pub why: OfferReason,
 }
 
 /// The files of a team, by what an import can do with them.
@@ -90,8 +90,8 @@ pub async fn importable(
     };
     for file in files.into_iter().filter(|file| !file.is_outdated) {
         let why = match ledger_state(engine, caller, team_id, &file.session_id).await? {
-            State::Nothing => Why::Unknown,
-            State::Until(newest) if newest < file.newest_at => Why::Newer,
+            State::Nothing => OfferReason::Unknown,
+            State::Until(newest) if newest < file.newest_at => OfferReason::Newer,
             State::Until(_) => continue,
             State::Erased => {
                 importable_files.erased.push(file.path);

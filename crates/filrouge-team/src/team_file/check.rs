@@ -16,13 +16,14 @@ const NAME_BYTES_MAX: usize = 200;
 /// The maximum number of members: every agent's prompt names every member.
 const MEMBERS_MAX: usize = 100;
 
-const TIMEOUT: Duration = Duration::from_secs(600);
+/// How long an agent may run if its member names no timeout.
+const DEFAULT_TIMEOUT: Duration = Duration::from_secs(600);
 
-/// The id of the application's own notes.
-const SYSTEM: &str = "system";
+/// The speaker id of the application's own messages, which no member may have.
+const SYSTEM_ID: &str = "system";
 
 /// Characters that names cannot have, because markers and mentions use them.
-const OF_MARKERS: &[char] = &[
+const MARKER_CHARS: &[char] = &[
     '[', ']', ',', ';', ':', '!', '@', '`', '"', '\\', '，', '、', '；', '：', '﹕', '！', '،',
 ];
 
@@ -76,7 +77,7 @@ pub(super) fn team(file: TeamFile, folder: &Path) -> Result<Team, Failure> {
 fn member(at: &str, file: MemberFile, folder: &Path) -> Result<Member, Failure> {
     let field = |name: &str| format!("{at}.{name}");
     name(&field("name"), &file.name)?;
-    if let Some(c) = file.name.chars().find(|c| OF_MARKERS.contains(c)) {
+    if let Some(c) = file.name.chars().find(|c| MARKER_CHARS.contains(c)) {
         let what = format!("{:?} has the character {c:?}, which markers use", file.name);
         let hint = "names consist of letters, digits, blanks, - and _";
         return Err(refused(&field("name"), &what, hint));
@@ -171,7 +172,9 @@ fn environment(field: &str, env: BTreeMap<String, String>) -> Result<Variables, 
 }
 
 fn timeout(field: &str, text: Option<&str>) -> Result<Duration, Failure> {
-    let Some(text) = text else { return Ok(TIMEOUT) };
+    let Some(text) = text else {
+        return Ok(DEFAULT_TIMEOUT);
+    };
     duration(text)
         .filter(|time| !time.is_zero())
         .ok_or_else(|| {
@@ -215,7 +218,7 @@ fn check_distinct_names(members: &[Member]) -> Result<(), Failure> {
     for (at, member) in members.iter().enumerate() {
         let field = format!("members[{at}].name");
         for key in [alike(&member.name), alike(&member.id)] {
-            if key == SYSTEM {
+            if key == SYSTEM_ID {
                 let hint = "the application's own notes have this name: take another one";
                 return Err(refused(&field, "\"system\" is not for members", hint));
             }

@@ -3,13 +3,13 @@
 mod part;
 
 use filrouge_engine::restore::{
-    Answer, Call, CallResult, Calls, Content, Dispositions, Reasoning, Say, Sealed, Speaker,
+    Call, CallResult, Calls, Content, Dispositions, Reasoning, ResultContent, Say, Sealed, Speaker,
 };
 use filrouge_types::JsonText;
 
 use self::part::is_sendable;
 use super::{
-    Following, NOT_IN_FORMAT, OPENING, Step, args_object, foreign_reason, push_answer, refer_to,
+    Following, NOT_IN_FORMAT, OPENING, Step, args_object, foreign_reason, push_result, refer_to,
 };
 use crate::json;
 use crate::labels::{Label, Rules, is_word};
@@ -224,18 +224,18 @@ impl Anthropic<'_> {
             self.out.push_str(",\"is_error\":true");
         }
         self.out.push_str(",\"content\":");
-        match &result.answer {
-            Answer::Contents(contents) if result.ok && contents.iter().any(is_sendable) => {
+        match &result.content {
+            ResultContent::Contents(contents) if result.ok && contents.iter().any(is_sendable) => {
                 self.parts(contents, result.seq);
             }
-            _ => self.text_answer(result, label, following),
+            _ => self.text_result(result, label, following),
         }
         self.out.push('}');
     }
 
-    /// Writes an answer of text alone. A failed one may contain nothing else: "all content must be type `text` if `is_error` is
+    /// Writes a result as text alone. A failed result may contain nothing else: "all content must be type `text` if `is_error` is
     /// true".
-    fn text_answer<'a>(
+    fn text_result<'a>(
         &mut self,
         result: &'a CallResult,
         label: &'a Label<'a>,
@@ -243,14 +243,14 @@ impl Anthropic<'_> {
     ) {
         let (seq, dispositions) = (result.seq, &mut *self.dispositions);
         self.out.push('"');
-        push_answer(result, self.out, |content| match is_sendable(content) {
+        push_result(result, self.out, |content| match is_sendable(content) {
             true => refer_to(content, seq, label, following, dispositions),
             false => as_text(content, seq, dispositions),
         });
         self.out.push('"');
     }
 
-    /// Writes an answer that contains images or documents.
+    /// Writes a result that contains images or documents.
     fn parts(&mut self, contents: &[Content], seq: Option<u64>) {
         self.out.push('[');
         for content in contents {

@@ -5,7 +5,7 @@ use filrouge_engine::restore::{
 };
 use filrouge_types::JsonText;
 
-use super::{Following, NOT_IN_FORMAT, Step, args_string, omit_reasoning, push_answer, refer_to};
+use super::{Following, NOT_IN_FORMAT, Step, args_string, omit_reasoning, push_result, refer_to};
 use crate::json;
 use crate::labels::{Label, Rules, is_word};
 use crate::media::{self, IMAGES, PDF, Source};
@@ -199,14 +199,14 @@ impl Chat<'_> {
             self.out.push_str("Error: ");
         }
         let (seq, dispositions) = (call.result.seq, &mut *self.dispositions);
-        push_answer(&call.result, self.out, |content| match part(content) {
+        push_result(&call.result, self.out, |content| match part(content) {
             Some(_) => refer_to(content, seq, label, following, dispositions),
             None => as_text(content, seq, dispositions),
         });
         self.out.push_str("\"}");
     }
 
-    /// A tool message accepts only text: images and files follow all answers in a user message.
+    /// Writes the user message with the images and files of results, because a tool message accepts only text.
     fn follow(&mut self, following: &[Following<'_>]) {
         if following.is_empty() {
             return;

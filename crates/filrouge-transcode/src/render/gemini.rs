@@ -4,12 +4,12 @@
 //! by name and order, which the Gemini API accepts too.
 
 use filrouge_engine::restore::{
-    Answer, Call, CallResult, Calls, Content, Dispositions, Mark, Media, Provider, Reasoning, Say,
-    Sealed, Speaker,
+    Call, CallResult, Calls, Content, Dispositions, Mark, Media, Provider, Reasoning,
+    ResultContent, Say, Sealed, Speaker,
 };
 use filrouge_types::JsonText;
 
-use super::{NOT_IN_FORMAT, OPENING, Step, args_object, foreign_reason, push_answer};
+use super::{NOT_IN_FORMAT, OPENING, Step, args_object, foreign_reason, push_result};
 use crate::json;
 use crate::labels::{Label, Rules, is_word};
 use crate::media::{self, PDF, Source};
@@ -219,10 +219,10 @@ impl<'p> Gemini<'_, 'p> {
         self.out.push('}');
     }
 
-    /// Writes a function's answer as an object: the answer itself, or one with `output` or `error` (REST reference,
+    /// Writes a function's result as an object: the result itself, or one with `output` or `error` (REST reference,
     /// FunctionResponse).
     fn response(&mut self, result: &CallResult) {
-        if let Answer::Value(value) = &result.answer
+        if let ResultContent::Value(value) = &result.content
             && result.ok
             && value.is_object()
         {
@@ -233,12 +233,12 @@ impl<'p> Gemini<'_, 'p> {
             true => "{\"output\":",
             false => "{\"error\":",
         });
-        if let Answer::Value(value) = &result.answer {
+        if let ResultContent::Value(value) = &result.content {
             self.out.push_str(value.as_str());
         } else {
             self.out.push('"');
             let dispositions = &mut *self.dispositions;
-            push_answer(result, self.out, |c| as_text(c, result.seq, dispositions));
+            push_result(result, self.out, |c| as_text(c, result.seq, dispositions));
             self.out.push('"');
         }
         self.out.push('}');

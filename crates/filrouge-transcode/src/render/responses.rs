@@ -3,14 +3,14 @@
 use std::collections::HashSet;
 
 use filrouge_engine::restore::{
-    Answer, Call, CallResult, Calls, Content, Dispositions, Media, Reasoning, Say, Sealed, Speaker,
-    is_text,
+    Call, CallResult, Calls, Content, Dispositions, Media, Reasoning, ResultContent, Say, Sealed,
+    Speaker, is_text,
 };
 use filrouge_types::{JsonText, RawJson};
 use serde::Deserialize;
 
 use super::chat::push_source;
-use super::{NO_MESSAGE, NOT_IN_FORMAT, Step, args_string, foreign_reason, push_answer};
+use super::{NO_MESSAGE, NOT_IN_FORMAT, Step, args_string, foreign_reason, push_result};
 use crate::json;
 use crate::labels::{Label, Rules, is_word};
 use crate::media::{self, IMAGES, PDF, Source};
@@ -224,26 +224,26 @@ impl Responses<'_> {
     }
 
     fn output(&mut self, result: &CallResult) {
-        match &result.answer {
-            Answer::Contents(contents) if contents.iter().any(|c| part(c).is_some()) => {
+        match &result.content {
+            ResultContent::Contents(contents) if contents.iter().any(|c| part(c).is_some()) => {
                 self.parts(result, contents);
             }
-            _ => self.text_answer(result),
+            _ => self.text_result(result),
         }
     }
 
-    /// Writes an answer of text alone.
-    fn text_answer(&mut self, result: &CallResult) {
+    /// Writes a result as text alone.
+    fn text_result(&mut self, result: &CallResult) {
         self.out.push('"');
         if !result.ok {
             self.out.push_str("Error: ");
         }
         let dispositions = &mut *self.dispositions;
-        push_answer(result, self.out, |c| as_text(c, result.seq, dispositions));
+        push_result(result, self.out, |c| as_text(c, result.seq, dispositions));
         self.out.push('"');
     }
 
-    /// Writes an answer that contains images or files.
+    /// Writes a result that contains images or files.
     fn parts(&mut self, result: &CallResult, contents: &[Content]) {
         self.out.push('[');
         let mut failed = !result.ok;

@@ -53,7 +53,7 @@ impl super::Events for AgUi {
     /// A run ends with a terminal event. If it was cut off, a snapshot may be its only content.
     fn end(&mut self, out: &mut Transcript) {
         self.snapshot.say(&mut self.texts, out);
-        self.texts.settle(out);
+        self.texts.finish_ended(out);
     }
 }
 
@@ -140,7 +140,7 @@ impl AgUi {
 
     fn fail(&mut self, error: StreamError, out: &mut Transcript) {
         self.snapshot.say(&mut self.texts, out);
-        self.texts.settle(out);
+        self.texts.finish_ended(out);
         out.end(Ended::Failed(error));
     }
 

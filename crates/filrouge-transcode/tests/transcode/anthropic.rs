@@ -1,6 +1,8 @@
 //! Tests of contexts for Anthropic Messages.
 
-use filrouge_engine::restore::{Answer, Args, Block, Calls, Content, Provider, Sealed, Speaker};
+use filrouge_engine::restore::{
+    Args, Block, Calls, Content, Provider, ResultContent, Sealed, Speaker,
+};
 use filrouge_transcode::Format::Anthropic;
 use serde_json::json;
 
@@ -80,7 +82,7 @@ fn assistant_messages_have_no_trailing_white_space() {
 #[test]
 fn failed_results_are_text_and_their_media_follow() {
     let mut with_value = failed(call("c4", "g", vec![]));
-    with_value.result.answer = Answer::Value(raw("{\"code\": 1}"));
+    with_value.result.content = ResultContent::Value(raw("{\"code\": 1}"));
     let blocks = vec![
         user("q"),
         calls(vec![

@@ -1,8 +1,8 @@
 //! Plans for tests. Each item has its own seq, in order, and its pieces are counted as the engine counts them.
 
 use filrouge_engine::restore::{
-    Answer, Args, Block, Call, CallResult, Calls, Content, Disposition, Dispositions, Media,
-    MediaSource, Pair, Plan, PlanTurn, Provider, Reasoning, Report, Say, Sealed, Speaker, Window,
+    Args, Block, Call, CallResult, Calls, Content, Disposition, Dispositions, Media, MediaSource,
+    Pair, Plan, PlanTurn, Provider, Reasoning, Report, ResultContent, Say, Sealed, Speaker, Window,
 };
 use filrouge_provider_rules::{Provider as Rules, check_history};
 use filrouge_transcode::{Format, render};
@@ -109,7 +109,7 @@ pub(crate) fn call(id: &str, name: &str, contents: Vec<Content>) -> Call {
         result: CallResult {
             seq: Some(0),
             ok: true,
-            answer: Answer::Contents(contents),
+            content: ResultContent::Contents(contents),
         },
     }
 }
@@ -121,7 +121,7 @@ pub(crate) fn failed(mut call: Call) -> Call {
 
 /// A call whose result is a JSON value.
 pub(crate) fn valued(mut call: Call, value: &str) -> Call {
-    call.result.answer = Answer::Value(raw(value));
+    call.result.content = ResultContent::Value(raw(value));
     call
 }
 

@@ -1,6 +1,6 @@
 //! Property tests: what holds for any plan, in every format.
 
-use filrouge_engine::restore::{Answer, Block, Content, Plan, Reasoning, Report, Say};
+use filrouge_engine::restore::{Block, Content, Plan, Reasoning, Report, ResultContent, Say};
 use filrouge_transcode::{Format, render};
 use proptest::prelude::*;
 use proptest::test_runner::Config;
@@ -31,9 +31,9 @@ fn groups(plan: &Plan) -> impl Iterator<Item = &filrouge_engine::restore::Calls>
 fn contents(plan: &Plan) -> Vec<&Content> {
     let answers = groups(plan)
         .flat_map(|g| &g.calls)
-        .filter_map(|c| match &c.result.answer {
-            Answer::Contents(contents) => Some(contents),
-            Answer::Value(_) => None,
+        .filter_map(|c| match &c.result.content {
+            ResultContent::Contents(contents) => Some(contents),
+            ResultContent::Value(_) => None,
         });
     says(plan)
         .map(|s| &s.contents)

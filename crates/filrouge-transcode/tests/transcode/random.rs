@@ -1,8 +1,8 @@
 //! Random plans of valid and invalid content.
 
 use filrouge_engine::restore::{
-    Answer, Args, Block, Call, CallResult, Calls, Content, Mark, Media, MediaSource, Plan,
-    PlanTurn, Provider, Reasoning, Say, Sealed, Speaker,
+    Args, Block, Call, CallResult, Calls, Content, Mark, Media, MediaSource, Plan, PlanTurn,
+    Provider, Reasoning, ResultContent, Say, Sealed, Speaker,
 };
 use filrouge_types::{JsonText, RawJson, TurnStatus};
 use proptest::collection::vec;
@@ -224,12 +224,16 @@ fn say() -> impl Strategy<Value = Say> {
 }
 
 fn result() -> impl Strategy<Value = CallResult> {
-    let answer = prop_oneof![
-        3 => vec(content(), 0..4).prop_map(Answer::Contents),
-        1 => json().prop_map(Answer::Value),
+    let result_content = prop_oneof![
+        3 => vec(content(), 0..4).prop_map(ResultContent::Contents),
+        1 => json().prop_map(ResultContent::Value),
     ];
     let seq = select(vec![Some(0), Some(0), Some(0), None]);
-    (seq, any::<bool>(), answer).prop_map(|(seq, ok, answer)| CallResult { seq, ok, answer })
+    (seq, any::<bool>(), result_content).prop_map(|(seq, ok, content)| CallResult {
+        seq,
+        ok,
+        content,
+    })
 }
 
 fn call() -> impl Strategy<Value = Call> {

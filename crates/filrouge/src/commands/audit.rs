@@ -70,7 +70,7 @@ async fn write(
             }
         }
         out.flush()?;
-        query.up_to.get_or_insert(newest);
+        query.last_commit.get_or_insert(newest);
         query.cursor = next;
         if next.is_none() {
             return Ok(());

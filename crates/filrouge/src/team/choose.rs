@@ -4,7 +4,7 @@ use std::io::{self, Write};
 use std::path::PathBuf;
 
 use filrouge_team::sessions::TeamSession;
-use filrouge_team::snapshot::{Offer, Why, importable};
+use filrouge_team::snapshot::{Offer, OfferReason, importable};
 use filrouge_team::team::Team;
 use filrouge_types::Timestamp;
 
@@ -114,8 +114,8 @@ fn file_choice(deployment: &Deployment<'_>, offer: &Offer) -> (Chosen, String) {
     let file = &offer.file;
     let name = file.path.file_name().unwrap_or_default().to_string_lossy();
     let text = match offer.why {
-        Why::Unknown => deployment.words.in_file,
-        Why::Newer => deployment.words.newer_file,
+        OfferReason::Unknown => deployment.words.in_file,
+        OfferReason::Newer => deployment.words.newer_file,
     };
     let line = line(
         deployment,

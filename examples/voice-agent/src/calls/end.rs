@@ -118,7 +118,7 @@ impl Calls {
         let state = held.dialogue.state;
         if state != State::Confirmed {
             // The process that booked it may have been killed before the confirmation was spoken.
-            self.agenda.release_slot(call, held.fence).await?;
+            self.calendar.release_slot(call, held.fence).await?;
         }
         if state.is_terminal() {
             self.save_checkpoint(call, &held).await;
@@ -132,7 +132,7 @@ impl Calls {
         let session = self.engine.sessions.get(&self.caller, call).await?;
         if session.state.as_deref() != Some(State::Confirmed.as_str()) {
             let lease = self.engine.calls.lease(&self.caller, call).await?;
-            self.agenda.release_slot(call, lease.fence).await?;
+            self.calendar.release_slot(call, lease.fence).await?;
         }
         self.close(call, reason, None).await
     }

@@ -172,7 +172,7 @@ impl Calls {
     }
 
     async fn release_slot(&self, call: &SessionId, fence: u64) {
-        if let Err(failure) = self.agenda.release_slot(call, fence).await {
+        if let Err(failure) = self.calendar.release_slot(call, fence).await {
             self.warn(call, "agenda", &failure);
         }
     }
@@ -261,7 +261,7 @@ impl Calls {
     ///
     /// # Errors
     /// The ledger's.
-    pub(crate) async fn agenda(&self) -> Result<Value, Failure> {
-        Ok(json!(self.agenda.booked().await?))
+    pub(crate) async fn calendar(&self) -> Result<Value, Failure> {
+        Ok(json!(self.calendar.booked().await?))
     }
 }

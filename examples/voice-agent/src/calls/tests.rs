@@ -26,7 +26,7 @@ async fn instance(change: impl FnOnce(&mut Config)) -> (tempfile::TempDir, Arc<C
         lease_ttl: Duration::from_secs(10),
         lease_wait: Duration::from_secs(2),
         silent_when_busy: false,
-        agenda_from: Some("2026-11-24".parse().unwrap()),
+        calendar_from: Some("2026-11-24".parse().unwrap()),
         delay: None,
     };
     change(&mut config);
@@ -144,8 +144,8 @@ async fn the_end_of_a_call_held_by_a_dead_instance_is_recorded_and_its_slot_rele
     let (_dir, calls) =
         instance(|config| (config.lease_ttl, config.lease_wait) = (ttl, ttl / 10)).await;
     completion(&calls, &["Bonjour"]).await;
-    let slot = calls.agenda.free(&call(), &[], None).await.unwrap()[0];
-    assert!(calls.agenda.book(&call(), 1, slot).await.unwrap());
+    let slot = calls.calendar.free(&call(), &[], None).await.unwrap()[0];
+    assert!(calls.calendar.book(&call(), 1, slot).await.unwrap());
     hold_by_a_dead_instance(&calls, 600).await;
     // The platform is asked to repeat its message, but the event is already recorded.
     assert_eq!(end(&calls).await, 503);
@@ -158,21 +158,21 @@ async fn the_end_of_a_call_held_by_a_dead_instance_is_recorded_and_its_slot_rele
         tokio::time::sleep(Duration::from_millis(10)).await;
     }
     assert_eq!(status(&calls).await, "closed");
-    assert_eq!(calls.agenda().await.unwrap(), json!({}));
+    assert_eq!(calls.calendar().await.unwrap(), json!({}));
     assert_eq!(end(&calls).await, 200);
     // The previous holder can no longer book.
-    assert!(calls.agenda.book(&call(), 1, slot).await.is_err());
+    assert!(calls.calendar.book(&call(), 1, slot).await.is_err());
 }
 
 #[tokio::test]
 async fn a_transferred_call_keeps_no_slot() {
     let (_dir, calls) = instance(|_| {}).await;
     completion(&calls, &["Un conseiller"]).await;
-    let slot = calls.agenda.free(&call(), &[], None).await.unwrap()[0];
+    let slot = calls.calendar.free(&call(), &[], None).await.unwrap()[0];
     // As if the slot was booked under the newest fence and the answer was lost.
-    assert!(calls.agenda.book(&call(), 1, slot).await.unwrap());
+    assert!(calls.calendar.book(&call(), 1, slot).await.unwrap());
     assert_eq!(end(&calls).await, 200);
-    assert_eq!(calls.agenda().await.unwrap(), json!({}));
+    assert_eq!(calls.calendar().await.unwrap(), json!({}));
     assert_eq!(status(&calls).await, "closed");
 }
 
@@ -263,7 +263,7 @@ async fn the_booking_of_a_refused_turn_is_released() {
     let booking = message(&calls, tool("t2", "book_slot", json!({ "choice": 2 })));
     // Another instance takes the call between the booking and the turn, and keeps it.
     let take_over = async {
-        while calls.agenda().await.unwrap() == json!({}) {
+        while calls.calendar().await.unwrap() == json!({}) {
             tokio::time::sleep(Duration::from_millis(2)).await;
         }
         let lease = calls
@@ -281,5 +281,5 @@ async fn the_booking_of_a_refused_turn_is_released() {
         (status, &answer["results"][0]["result"]),
         (200, &json!(FILLER))
     );
-    assert_eq!(calls.agenda().await.unwrap(), json!({}));
+    assert_eq!(calls.calendar().await.unwrap(), json!({}));
 }

@@ -1,5 +1,5 @@
 //! Finds out which proposed slots the caller accepts or refuses. A booking cannot be undone by voice, so an ambiguous
-//! utterance accepts nothing, and the agent is_undecided again.
+//! utterance accepts nothing, and the agent asks again.
 
 use jiff::civil::Weekday;
 

@@ -3,8 +3,8 @@
 
 use jiff::civil::Weekday;
 
-use super::{AgendaRequest, Dialogue, Next};
-use crate::agenda::Slot;
+use super::{CalendarRequest, Dialogue, Next};
+use crate::calendar::Slot;
 use crate::french::{Choice, Understood};
 
 /// The decision in an answer to the proposed slots.
@@ -30,7 +30,7 @@ impl Dialogue {
         match self.decision(understood) {
             Decision::Slot(slot) => {
                 (self.chosen, self.retries) = (Some(slot), 0);
-                Next::AskAgenda(AgendaRequest::Book { slot })
+                Next::AskCalendar(CalendarRequest::Book { slot })
             }
             Decision::Others(None) => {
                 self.rejected.append(&mut self.proposed);
@@ -76,7 +76,7 @@ impl Dialogue {
             _ if understood.yes => slot(self.chosen.or_else(|| self.proposed.first().copied())),
             _ if understood.no => Decision::Others(None),
             _ if understood.negated => Decision::Unclear,
-            // A slot chosen while the agenda did not answer is still to be booked.
+            // A slot chosen while the calendar did not answer is still to be booked.
             _ => slot(self.chosen),
         }
     }

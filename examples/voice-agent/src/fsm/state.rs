@@ -9,7 +9,7 @@ pub(crate) enum State {
     #[default]
     Start,
     Qualif,
-    /// Slots will be proposed once the agenda answers.
+    /// Slots will be proposed once the calendar answers.
     Slots,
     /// Slots were proposed.
     WaitConfirm,

@@ -46,7 +46,7 @@ fn an_accepted_proposal_is_booked() {
         let slot = slots()[at];
         assert_eq!(
             answered(text).0,
-            Next::AskAgenda(AgendaRequest::Book { slot }),
+            Next::AskCalendar(CalendarRequest::Book { slot }),
             "{text}"
         );
     }
@@ -66,7 +66,7 @@ fn a_refused_slot_is_neither_booked_nor_proposed_again() {
         let except: Vec<Slot> = refused.iter().map(|at| slots()[*at]).collect();
         assert_eq!(
             next,
-            Next::AskAgenda(AgendaRequest::Free { except, day: None }),
+            Next::AskCalendar(CalendarRequest::Free { except, day: None }),
             "{text}"
         );
         assert_eq!(dialogue.chosen, None);

@@ -14,7 +14,7 @@ fn outage() -> Duration {
     Duration::from_secs(seconds.unwrap_or(8))
 }
 
-/// A message of the caller while the agenda is unreachable, and the beginning of its answer.
+/// A message of the caller while the calendar is unreachable, and the beginning of its answer.
 const STILL_THERE: (&str, &str) = ("Oui, je suis là", "L'agenda met un peu de temps");
 
 /// A call with its messages and answers: those of the script, and any number of [`STILL_THERE`] before its last

@@ -72,13 +72,13 @@ pub(crate) fn check_talk(
     for never in ["transferred", "unknown_state"] {
         assert_eq!(journal.events(never), 0, "{journal:?}");
     }
-    let agenda = agent.get("/agenda");
-    let slots = agenda.as_object().unwrap().iter();
+    let calendar = agent.get("/agenda");
+    let slots = calendar.as_object().unwrap().iter();
     let booked: Vec<&String> = slots
         .filter(|(_, holder)| holder["call"] == call)
         .map(|(slot, _)| slot)
         .collect();
-    assert_eq!(booked.len(), 1, "{agenda}");
+    assert_eq!(booked.len(), 1, "{calendar}");
     assert_eq!(*journal.checkpoint("chosen"), **booked[0]);
     journal
 }

@@ -204,7 +204,7 @@ async fn paging_up_to_a_commit_ends() {
     loop {
         let page = world.page(query.clone()).await;
         seen += page.rows.len();
-        query.up_to.get_or_insert(page.newest);
+        query.last_commit.get_or_insert(page.newest);
         query.cursor = page.next;
         world
             .start(&user("ada"), "s", &format!("more-{seen}"))

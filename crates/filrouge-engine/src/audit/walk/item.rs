@@ -7,7 +7,7 @@ use filrouge_types::{Failure, Item, ItemBody, JsonText, RawJson, TurnId};
 
 use super::Walk;
 use crate::audit::calls::{LOOK_BACK, last_call};
-use crate::audit::parts::{PartContent, ToolUse, finish_reason, parts};
+use crate::audit::parts::{CallOrResult, PartContent, finish_reason, parts};
 use crate::audit::{AuditError, AuditRow};
 
 /// The content of an item.
@@ -17,7 +17,7 @@ struct Content<'a> {
     /// The number of calls and results.
     count: usize,
     /// The calls and results to show, each with its number, and with the raw part when its row does not show it completely.
-    uses: Vec<(usize, ToolUse, Option<&'a str>)>,
+    calls_and_results: Vec<(usize, CallOrResult, Option<&'a str>)>,
     /// The number of the first call or result that did not fit in the page.
     stopped: Option<usize>,
 }
@@ -50,10 +50,11 @@ impl<V: View + ?Sized> Walk<'_, '_, V> {
             return Ok(None);
         }
         let mut other = Some(content.other);
-        for (number, used, rest) in content.uses {
+        for (number, call_or_result, rest) in content.calls_and_results {
             let first = if number == 0 { other.take() } else { None };
             let row = self.row(session, item, first)?;
-            self.rows.push(with_tool_use(row, used, rest));
+            self.rows
+                .push(with_call_or_result(row, call_or_result, rest));
         }
         Ok(content.stopped)
     }
@@ -69,31 +70,33 @@ impl<V: View + ?Sized> Walk<'_, '_, V> {
         let mut content = Content::default();
         for part in parts(&item.body.parts) {
             let rest = (!part.is_complete).then_some(part.raw);
-            let mut used = match part.content {
-                PartContent::ToolUse(used) => *used,
+            let mut call_or_result = match part.content {
+                PartContent::CallOrResult(call_or_result) => *call_or_result,
                 part_content => {
                     content.other.add(part_content, part.raw, part.is_complete);
                     continue;
                 }
             };
-            if let Some(turn) = item.turn_id.filter(|_| !used.is_result) {
-                self.calls.note(turn, item.seq, &used);
+            if let Some(turn) = item.turn_id.filter(|_| !call_or_result.is_result) {
+                self.calls.remember(turn, item.seq, &call_or_result);
             }
             let number = content.count;
             content.count += 1;
             if number < from || content.stopped.is_some() {
                 continue;
             }
-            if used.is_result {
-                used.tool = self.answered_tool(session, item, &used)?;
+            if call_or_result.is_result {
+                call_or_result.tool = self.answered_tool(session, item, &call_or_result)?;
             }
-            if !self.matches_tool(used.tool.as_ref()) {
+            if !self.matches_tool(call_or_result.tool.as_ref()) {
                 continue;
             }
-            if content.uses.len() == room {
+            if content.calls_and_results.len() == room {
                 content.stopped = Some(number);
             } else {
-                content.uses.push((number, used, rest));
+                content
+                    .calls_and_results
+                    .push((number, call_or_result, rest));
             }
         }
         Ok(content)
@@ -109,7 +112,7 @@ impl<V: View + ?Sized> Walk<'_, '_, V> {
         wanted.is_none_or(|wanted| tool.is_some_and(|tool| tool.to_plain() == wanted))
     }
 
-    /// Whether the identity that asked matches the query.
+    /// Whether the end user of the item's turn, or else the owner of the session, matches the query.
     fn matches_identity(
         &mut self,
         session: &VerifiedSession,
@@ -131,7 +134,7 @@ impl<V: View + ?Sized> Walk<'_, '_, V> {
         &mut self,
         session: &VerifiedSession,
         item: &Item,
-        result: &ToolUse,
+        result: &CallOrResult,
     ) -> Result<Option<JsonText>, Failure> {
         match (&result.call_id, item.turn_id) {
             (Some(id), Some(turn)) => self.find_tool(session, turn, item.seq, &id.to_plain()),
@@ -225,14 +228,18 @@ impl<V: View + ?Sized> Walk<'_, '_, V> {
 }
 
 /// Adds a call or a result to a row; `rest` is its raw part when the row does not show it completely.
-fn with_tool_use(row: AuditRow, used: ToolUse, rest: Option<&str>) -> AuditRow {
+fn with_call_or_result(
+    row: AuditRow,
+    call_or_result: CallOrResult,
+    rest: Option<&str>,
+) -> AuditRow {
     let mut row = AuditRow {
-        tool: used.tool,
-        call_id: used.call_id,
-        args: used.args,
-        ok: used.ok,
-        latency_ms: used.latency_ms,
-        result: used.result,
+        tool: call_or_result.tool,
+        call_id: call_or_result.call_id,
+        args: call_or_result.args,
+        ok: call_or_result.ok,
+        latency_ms: call_or_result.latency_ms,
+        result: call_or_result.result,
         ..row
     };
     if let Some(rest) = rest {

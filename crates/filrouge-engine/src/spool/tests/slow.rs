@@ -150,7 +150,7 @@ async fn a_write_under_a_superseded_or_unknown_fence_is_not_queued() {
             keep: 8,
         };
         let command = Command {
-            scope: user("ada").with_hold(Some(FencingToken::by(fence))),
+            scope: user("ada").with_fence(Some(FencingToken::by(fence))),
             write: Write::PutCheckpoint(Box::new(put)),
         };
         let core = &process.spool.core;

@@ -69,8 +69,8 @@ fn some_entries() -> impl Strategy<Value = Vec<Entry>> {
 }
 
 fn a_scope() -> impl Strategy<Value = Scope> {
-    let hold = (any::<u64>(), any::<bool>(), any::<bool>());
-    let hold = hold.prop_map(|(fence, release, queued)| FencingToken {
+    let fence = (any::<u64>(), any::<bool>(), any::<bool>());
+    let fence = fence.prop_map(|(fence, release, queued)| FencingToken {
         fence,
         release,
         queued,
@@ -81,12 +81,12 @@ fn a_scope() -> impl Strategy<Value = Scope> {
         id().prop_map(|i| Viewer::EndUser(Some(IdentityId::new(i).unwrap()))),
     ];
     let token = proptest::option::of(any::<[u8; 16]>().prop_map(SessionToken));
-    let parts = (id(), viewer, token, proptest::option::of(hold));
-    parts.prop_map(|(tenant, viewer, token, hold)| Scope {
+    let parts = (id(), viewer, token, proptest::option::of(fence));
+    parts.prop_map(|(tenant, viewer, token, fence)| Scope {
         tenant: TenantId::new(tenant).unwrap(),
         viewer,
         token,
-        hold,
+        fence,
     })
 }
 

@@ -18,8 +18,8 @@ impl Fences {
         let mut command = command.clone();
         let first = self.0.max(1);
         let moved = |fence: &mut u64| *fence += if *fence > 0 { first - 1 } else { 0 };
-        if let Some(hold) = &mut command.scope.hold {
-            moved(&mut hold.fence);
+        if let Some(own) = &mut command.scope.fence {
+            moved(&mut own.fence);
         }
         if let Write::Lease(take) = &mut command.write
             && let LeaseRequest::Renew { fence, .. } | LeaseRequest::Release { fence } =

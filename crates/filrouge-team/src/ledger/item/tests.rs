@@ -83,12 +83,12 @@ fn a_drafts_item_is_read_as_the_same_message() {
     let mut started = message();
     started.cut = None;
     started.content = "the text so far".into();
-    let draft_item = |about: &RawJson, text: &str| {
+    let draft_item = |description: &RawJson, text: &str| {
         let text = JsonText::from_plain(text);
         let parts = format!(
             r#"[{{"type":"text","text":{}}},{}]"#,
             text.as_token(),
-            about.as_str()
+            description.as_str()
         );
         let mut item = ItemBody::new(
             Role::Assistant,
@@ -98,13 +98,16 @@ fn a_drafts_item_is_read_as_the_same_message() {
         item.item_id = ItemId::new("st_0a0b0c0d00000007.0").ok();
         stored(item)
     };
-    for (is_complete, cut) in [(false, Some(Cut::Interrupted)), (true, None)] {
-        let about = about(&started, is_complete).unwrap();
+    for (drafted, cut) in [
+        (DraftedMessage::Growing, Some(Cut::Interrupted)),
+        (DraftedMessage::Complete, None),
+    ] {
+        let description = description_of(&started, drafted).unwrap();
         let expected = Message {
             cut,
             ..started.clone()
         };
-        let item = draft_item(&about, &started.content);
+        let item = draft_item(&description, &started.content);
         assert_eq!(
             read(&item),
             Read::Message {
@@ -112,7 +115,10 @@ fn a_drafts_item_is_read_as_the_same_message() {
                 from_draft: true
             }
         );
-        assert_eq!(read_draft(Some(&about), &started.content), Some(expected));
+        assert_eq!(
+            read_draft(Some(&description), &started.content),
+            Some(expected)
+        );
         let mut redacted = Item {
             redacted: true,
             ..item

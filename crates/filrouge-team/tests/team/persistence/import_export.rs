@@ -4,7 +4,7 @@ use filrouge_engine::Caller;
 use filrouge_engine::CreateSession;
 use filrouge_team::message::{Cut, Message};
 use filrouge_team::record::Record;
-use filrouge_team::snapshot::{SessionSnapshot, Why, export, import, importable};
+use filrouge_team::snapshot::{OfferReason, SessionSnapshot, export, import, importable};
 use filrouge_types::{ErrorCode, IdentityId, TenantId, Timestamp, TurnStatus};
 
 use crate::persistence::world::{
@@ -127,7 +127,7 @@ async fn messages_that_another_program_added_to_a_file_are_imported() {
         .await
         .unwrap();
     assert_eq!(offered.offers.len(), 1);
-    assert_eq!(offered.offers[0].why, Why::Newer);
+    assert_eq!(offered.offers[0].why, OfferReason::Newer);
     assert_eq!(offered.offers[0].file.message_count, 5);
     let imported = import(
         world.engine.clone(),

@@ -117,7 +117,7 @@ impl Texts {
         let event_id = json::inner(id(kind, event));
         // Earlier versions of the protocol called reasoning thinking and gave it no id: each start event begins a new one.
         if event_id.is_none() && kind == Kind::Reasoning {
-            self.settle(out);
+            self.finish_ended(out);
         } else if event_id.is_none() {
             return false;
         }
@@ -146,7 +146,7 @@ impl Texts {
             self.entries.insert((kind, id.to_owned()), entry);
             return true;
         }
-        self.settle(out);
+        self.finish_ended(out);
         let name = json::token(event.tool_call_name).unwrap_or("\"\"");
         let piece = out.call(&format!("\"{id}\""), name, 0);
         self.waiting.insert(id.to_owned());
@@ -221,7 +221,7 @@ impl Texts {
 
     /// Begins a text or reasoning with its first characters.
     fn begin(&mut self, kind: Kind, id: &str, event: &Event<'_>, out: &mut Transcript) -> PieceNo {
-        self.settle(out);
+        self.finish_ended(out);
         let head = match self.entries.remove(&(kind, id.to_owned())) {
             Some(Entry::Begun(head)) => head,
             _ => Head::of(kind, id, event),
@@ -283,8 +283,8 @@ impl Texts {
         true
     }
 
-    /// Completes ended texts, because something else begins or the input ends.
-    pub(super) fn settle(&mut self, out: &mut Transcript) {
+    /// Completes the texts that have ended, because something else begins or the input ends.
+    pub(super) fn finish_ended(&mut self, out: &mut Transcript) {
         for key in self.ended.drain(..) {
             if let Some(entry) = self.entries.get_mut(&key)
                 && let Entry::Open(piece) = entry
@@ -308,7 +308,7 @@ impl Texts {
         for chunk in self.lanes.close() {
             self.finish(chunk.kind, &chunk.id, out);
         }
-        self.settle(out);
+        self.finish_ended(out);
     }
 
     /// Records the result of a call, which arrives as a separate message.
@@ -320,7 +320,7 @@ impl Texts {
         message: Raw<'_>,
         out: &mut Transcript,
     ) {
-        self.settle(out);
+        self.finish_ended(out);
         self.waiting.remove(call_id);
         self.finish(Kind::Call, call_id, out);
         if let Some(message) = json::inner(message) {
@@ -362,7 +362,7 @@ impl Texts {
         text: &str,
         out: &mut Transcript,
     ) {
-        self.settle(out);
+        self.finish_ended(out);
         let piece = say(role, out);
         out.push(piece, text);
         out.note(piece, "message_id", &format!("\"{id}\""));
@@ -381,7 +381,7 @@ impl Texts {
         if self.is_full() || self.entries.contains_key(&(Kind::Call, id.to_owned())) {
             return;
         }
-        self.settle(out);
+        self.finish_ended(out);
         let piece = out.call(&format!("\"{id}\""), name, 0);
         out.push(piece, args);
         out.release(piece);

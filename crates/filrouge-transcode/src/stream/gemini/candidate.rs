@@ -122,7 +122,7 @@ impl Candidate {
     }
 
     /// Completes the growing piece.
-    pub(super) fn settle(&mut self, out: &mut Transcript) {
+    pub(super) fn finish_growing(&mut self, out: &mut Transcript) {
         match self.growing.take() {
             Some(Growing::Text(piece) | Growing::Thought(piece)) => out.finish(piece),
             None => {}

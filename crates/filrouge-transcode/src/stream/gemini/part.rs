@@ -89,7 +89,7 @@ impl Candidate {
             _ if text.is_empty() && signature.is_some() => return self.think("", signature, to),
             _ if text.is_empty() => return,
             _ => {
-                self.settle(to.out);
+                self.finish_growing(to.out);
                 let piece = to.out.say(PieceKind::Text, to.index, true);
                 self.growing = Some(Growing::Text(piece));
                 piece
@@ -103,7 +103,7 @@ impl Candidate {
         let piece = match self.growing {
             Some(Growing::Thought(piece)) => piece,
             _ => {
-                self.settle(to.out);
+                self.finish_growing(to.out);
                 let piece = to.out.think(to.index);
                 to.out.set(piece, "provider", "\"google\"");
                 self.growing = Some(Growing::Thought(piece));
@@ -114,7 +114,7 @@ impl Candidate {
         if signature.is_some() {
             sign(piece, signature, to.out);
             // A signature seals the preceding text.
-            self.settle(to.out);
+            self.finish_growing(to.out);
         }
     }
 
@@ -122,7 +122,7 @@ impl Candidate {
     fn call(&mut self, call: &Call<'_>, signature: Option<&str>, to: &mut Destination<'_>) {
         let begun = self.partial.take_if(|_| json::some(call.name).is_none());
         let mut partial = begun.unwrap_or_else(|| {
-            self.settle(to.out);
+            self.finish_growing(to.out);
             let id = to.calls.id(call.id);
             let name = json::token(call.name).unwrap_or("\"\"");
             self.waits = true;
@@ -151,7 +151,7 @@ impl Candidate {
         signature: Option<&str>,
         to: &mut Destination<'_>,
     ) {
-        self.settle(to.out);
+        self.finish_growing(to.out);
         let id = to.calls.id(id);
         let piece = to.out.call(&id, name.unwrap_or("\"\""), to.index);
         to.out.push(piece, &json::escaped(args));
@@ -179,7 +179,7 @@ impl Candidate {
 
     /// Records a result within the response; without an id it belongs to the last call.
     fn result(&mut self, id: Raw<'_>, ok: bool, content: &str, to: &mut Destination<'_>) {
-        self.settle(to.out);
+        self.finish_growing(to.out);
         let running = self.running.take();
         let own_id = json::token(id)
             .filter(|id| *id != "\"\"")
@@ -214,7 +214,7 @@ impl Candidate {
             }
         }
         part.push('}');
-        self.settle(to.out);
+        self.finish_growing(to.out);
         if thought {
             let parts = format!("[{part}]");
             to.out.whole(Role::Assistant, Channel::Thought, parts);

@@ -116,7 +116,7 @@ impl Calls {
         out: &mut Transcript,
     ) -> usize {
         if let Some(before) = self.calls.last_mut() {
-            before.settle(out);
+            before.finish_if_complete(out);
         }
         let at = self.calls.len();
         let is_id_generated = id.is_none();
@@ -163,11 +163,12 @@ impl Calls {
         call.arguments(function.arguments, out) && call.arguments(function.input, out)
     }
 
-    /// Ends the answer. Its calls are complete, except for those cut off by the length limit.
-    pub(super) fn settle(&mut self, is_cut: bool, out: &mut Transcript) {
+    /// Ends the answer. Its calls are complete; if the length limit has cut it off (`is_cut`), only those whose arguments are
+    /// complete.
+    pub(super) fn end_answer(&mut self, is_cut: bool, out: &mut Transcript) {
         for call in &mut self.calls {
             if is_cut {
-                call.settle(out);
+                call.finish_if_complete(out);
             } else {
                 out.finish(call.piece);
             }
@@ -186,7 +187,7 @@ impl Call {
     }
 
     /// Completes the call if its arguments are complete, because incomplete ones may continue.
-    fn settle(&mut self, out: &mut Transcript) {
+    fn finish_if_complete(&mut self, out: &mut Transcript) {
         if self.is_complete {
             return;
         }

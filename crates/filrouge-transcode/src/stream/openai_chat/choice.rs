@@ -220,7 +220,7 @@ impl Choice {
     /// Ends the answer. The reason is escaped as in a JSON string.
     pub(super) fn stop(&mut self, reason: &str, native: Option<&str>, out: &mut Transcript) {
         let (standard, is_failure) = standard(reason);
-        self.calls.settle(standard == "length", out);
+        self.calls.end_answer(standard == "length", out);
         let own = native.unwrap_or(reason);
         let (own, standard_raw) = (format!("\"{own}\""), format!("\"{standard}\""));
         let mut set_metadata = |name, raw: &str| match (self.alternative, self.last) {

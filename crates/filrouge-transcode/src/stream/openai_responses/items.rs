@@ -230,7 +230,9 @@ impl Items {
         out: &mut Transcript,
     ) -> bool {
         match (self.state(at), json::inner(complete)) {
-            (Some(State::Call(piece)), Some(complete)) => settle(*piece, 0, complete, out),
+            (Some(State::Call(piece)), Some(complete)) => {
+                set_complete_text(*piece, 0, complete, out);
+            }
             (Some(State::Done), Some(_)) => {}
             _ => return false,
         }
@@ -329,9 +331,9 @@ fn later(item: &Item<'_>, raw: &str, waiting: &mut Waiting, out: &mut Transcript
     }
 }
 
-/// Adds the missing rest of a complete text; `from` is where the text begins in its piece. If it differs from the text received
-/// so far, the complete text replaces that.
-pub(super) fn settle(piece: PieceNo, from: usize, complete: &str, out: &mut Transcript) {
+/// Completes a text of which a beginning may have been received; `from` is where the text begins in its piece. If the beginning
+/// differs from the complete text, the complete text replaces it.
+pub(super) fn set_complete_text(piece: PieceNo, from: usize, complete: &str, out: &mut Transcript) {
     let Some(text) = out.text(piece) else { return };
     let Some((before, have)) = text.split_at_checked(from) else {
         return;

@@ -5,7 +5,7 @@ use filrouge_store::draft::PieceKind;
 use serde_json::value::RawValue;
 
 use super::Event;
-use super::items::{Item, Items, settle};
+use super::items::{Item, Items, set_complete_text};
 use crate::stream::json::{self, Raw};
 
 json::members! {
@@ -104,7 +104,7 @@ impl Message {
         if let Some(text) = json::inner(text)
             && open.last == Some((at, index))
         {
-            settle(part.piece, part.from, text, out);
+            set_complete_text(part.piece, part.from, text, out);
         }
         let known = part.annotations;
         for annotation in content.annotations.iter().flatten().skip(known) {
@@ -208,7 +208,7 @@ impl Items {
             return false;
         };
         if open.last == Some((at, index)) {
-            settle(part.piece, part.from, text, out);
+            set_complete_text(part.piece, part.from, text, out);
         }
         true
     }

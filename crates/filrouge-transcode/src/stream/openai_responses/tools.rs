@@ -4,7 +4,7 @@ use filrouge_engine::stream::{PieceNo, Transcript};
 use filrouge_types::{Channel, Role};
 
 use super::Waiting;
-use super::items::{Item, settle};
+use super::items::{Item, set_complete_text};
 use crate::stream::json::{self, Raw};
 
 /// The beginning of the code interpreter's arguments, escaped as in a JSON string.
@@ -71,7 +71,7 @@ pub(super) fn texts(piece: PieceNo, item: &Item<'_>, out: &mut Transcript) {
     let nonempty = |raw| json::token(raw).filter(|token| *token != "\"\"");
     out.name_call(piece, nonempty(item.call_id), nonempty(item.name));
     if let Some(text) = json::inner(item.arguments).or_else(|| json::inner(item.input)) {
-        settle(piece, 0, text, out);
+        set_complete_text(piece, 0, text, out);
     }
 }
 
@@ -85,7 +85,7 @@ pub(super) fn code_end(piece: PieceNo, begun: bool, item: &Item<'_>, out: &mut T
         out.push(piece, CODE_BEGINS);
     }
     let code = code.map(json::escaped).unwrap_or_default();
-    settle(piece, CODE_BEGINS.len(), &code, out);
+    set_complete_text(piece, CODE_BEGINS.len(), &code, out);
     out.push(piece, r#"\""#);
     if let Some(container) = json::token(item.container_id) {
         out.push(piece, r#",\"container_id\":"#);

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use filrouge_engine::restore::{
-    Answer, Args, Block, Content, MediaSource, Pair, Plan, PlanTurn, Reasoning, Report, Say,
+    Args, Block, Content, MediaSource, Pair, Plan, PlanTurn, Reasoning, Report, ResultContent, Say,
 };
 use filrouge_provider_rules::{Provider, check_history};
 use filrouge_transcode::{Context, Format};
@@ -133,9 +133,9 @@ fn block(block: &Block) -> u64 {
                     Args::Object(json) | Args::Value(json) => quarter(json.as_str()),
                     Args::Text(text) => quarter(text.inner()),
                 };
-                sum += match &call.result.answer {
-                    Answer::Contents(list) => contents(list),
-                    Answer::Value(json) => quarter(json.as_str()),
+                sum += match &call.result.content {
+                    ResultContent::Contents(list) => contents(list),
+                    ResultContent::Value(json) => quarter(json.as_str()),
                 };
             }
             sum

@@ -1,7 +1,8 @@
 //! A plan as lines that tests compare.
 
 use filrouge_engine::restore::{
-    Answer, Args, Block, Call, Content, Media, MediaSource, Plan, Reasoning, Say, Sealed, Speaker,
+    Args, Block, Call, Content, Media, MediaSource, Plan, Reasoning, ResultContent, Say, Sealed,
+    Speaker,
 };
 
 /// One line for each text, for each group of calls, and for the pair of a turn.
@@ -89,13 +90,13 @@ fn call(call: &Call) -> String {
     };
     let signed = call.signature.as_ref().map_or("", |_| " signed");
     let failed = if call.result.ok { "" } else { "failed " };
-    let answer = match &call.result.answer {
-        Answer::Contents(list) if list.is_empty() => "nothing".to_owned(),
-        Answer::Contents(list) => contents(list),
-        Answer::Value(json) => format!("value {}", json.as_str()),
+    let result = match &call.result.content {
+        ResultContent::Contents(list) if list.is_empty() => "nothing".to_owned(),
+        ResultContent::Contents(list) => contents(list),
+        ResultContent::Value(json) => format!("value {}", json.as_str()),
     };
     format!(
-        "{} {}({args}){signed} = {failed}{answer}",
+        "{} {}({args}){signed} = {failed}{result}",
         call.call_id, call.name
     )
 }

@@ -1,4 +1,4 @@
-//! Arranges the items of one turn for a reader: tool calls together with their results.
+//! Arranges the items of one turn, or those outside turns, for a reader: tool calls together with their results.
 
 use std::borrow::Cow;
 use std::collections::{HashMap, HashSet};
@@ -8,27 +8,28 @@ use filrouge_types::{Channel, Item, Timestamp, Turn, Variant, sound_json};
 use crate::part::{Part, parts};
 use crate::words::began;
 
-/// An item with its parts.
+/// An item with its parsed parts.
 #[derive(Debug)]
 pub(crate) struct Entry<'a> {
     /// The item.
     pub(crate) item: &'a Item,
-    /// Its parts.
+    /// The item's parts.
     pub(crate) parts: Vec<Part<'a>>,
 }
 
-/// The position of a part: its entry, and the part in it.
+/// The position of a part: the index of its entry, and its own index in that entry.
 type PartPosition = (usize, usize);
 
 /// The entries of a turn, and the pairs of calls and results.
 #[derive(Debug)]
-pub(crate) struct Script<'a> {
+pub(crate) struct TurnEntries<'a> {
     entries: Vec<Entry<'a>>,
+    /// For each call with a result, the result's position.
     results: HashMap<PartPosition, PartPosition>,
     /// The results that are shown below a call.
     moved: HashSet<PartPosition>,
     /// For each entry, the number of its parts in `moved`.
-    moved_of: Vec<usize>,
+    moved_counts: Vec<usize>,
     /// Whether the turn has items in two languages.
     pub(crate) bilingual: bool,
     /// The time in the turn's heading.
@@ -46,24 +47,24 @@ pub(crate) struct AttachedResult<'s, 'a> {
     pub(crate) shows_complete_item: bool,
 }
 
-/// The contents of items; lone surrogates, which no text can contain, become U+FFFD.
-pub(crate) fn contents(items: &[Item]) -> Vec<Cow<'_, str>> {
+/// The JSON of each item's parts; lone surrogates, which no text can contain, become U+FFFD.
+pub(crate) fn readable_parts(items: &[Item]) -> Vec<Cow<'_, str>> {
     items
         .iter()
         .map(|i| sound_json(i.body.parts.as_str()))
         .collect()
 }
 
-impl<'a> Script<'a> {
-    /// Arranges `items`, whose contents are `contents`.
+impl<'a> TurnEntries<'a> {
+    /// Arranges `items`, whose [`readable_parts`] are `parts_json`.
     pub(crate) fn read(
         turn: Option<&Turn>,
         items: &'a [Item],
-        contents: &'a [Cow<'a, str>],
+        parts_json: &'a [Cow<'a, str>],
     ) -> Self {
         let entries: Vec<Entry<'a>> = items
             .iter()
-            .zip(contents)
+            .zip(parts_json)
             .map(|(item, json)| Entry {
                 item,
                 parts: parts(json),
@@ -71,16 +72,16 @@ impl<'a> Script<'a> {
             .collect();
         let results = pair(&entries);
         let moved: HashSet<PartPosition> = results.values().copied().collect();
-        let mut moved_of = vec![0; entries.len()];
+        let mut moved_counts = vec![0; entries.len()];
         for (entry, _) in &moved {
-            moved_of[*entry] += 1;
+            moved_counts[*entry] += 1;
         }
         let bilingual = items.iter().any(|i| i.body.variant != Variant::default());
         Self {
             entries,
             results,
             moved,
-            moved_of,
+            moved_counts,
             bilingual,
             began: turn.map(|t| began(t, items)),
         }
@@ -93,7 +94,7 @@ impl<'a> Script<'a> {
     }
 
     fn is_shown_elsewhere(&self, at: usize, entry: &Entry<'a>) -> bool {
-        !entry.parts.is_empty() && self.moved_of[at] == entry.parts.len()
+        !entry.parts.is_empty() && self.moved_counts[at] == entry.parts.len()
     }
 
     /// The parts of an entry that are shown at its position, each with the result below it.
@@ -134,18 +135,18 @@ impl<'a> Script<'a> {
 /// Pairs calls with results. A result belongs to the first unanswered call of its id before it; a second result stays
 /// at its own position (DESIGN §5).
 fn pair(entries: &[Entry<'_>]) -> HashMap<PartPosition, PartPosition> {
-    use crate::part::Kind::{Answer, Call};
+    use crate::part::Kind::{ToolCall, ToolResult};
     let mut open: HashMap<&str, PartPosition> = HashMap::new();
     let mut results = HashMap::new();
     for (at, entry) in entries.iter().enumerate() {
         for (i, part) in entry.parts.iter().enumerate() {
             match &part.kind {
-                Call {
+                ToolCall {
                     call_id: Some(id), ..
                 } => {
                     open.entry(id).or_insert((at, i));
                 }
-                Answer {
+                ToolResult {
                     call_id: Some(id), ..
                 } => {
                     if let Some(call) = open.remove(id.as_str()) {

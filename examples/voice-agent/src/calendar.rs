@@ -85,8 +85,8 @@ impl fmt::Display for Slot {
     }
 }
 
-/// The slots and their holders.
-pub(crate) struct Agenda {
+/// The appointments of one tenant: slots and their holders.
+pub(crate) struct Calendar {
     ledger: Arc<dyn Ledger>,
     clock: Arc<dyn Clock>,
     note: String,
@@ -103,7 +103,7 @@ pub(crate) struct Holder {
 
 type Booked = BTreeMap<Slot, Holder>;
 
-/// A call's newest fence, and when the agenda first saw it, in microseconds.
+/// A call's newest fence, and when the calendar first saw it, in microseconds.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 struct NewestFence {
     fence: u64,
@@ -112,12 +112,12 @@ struct NewestFence {
 
 /// The content of the note.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-struct AgendaNote {
+struct CalendarNote {
     booked: Booked,
     fences: BTreeMap<String, NewestFence>,
 }
 
-impl AgendaNote {
+impl CalendarNote {
     /// Checks the fence of a writer that books for a call, and records it if it is new.
     ///
     /// # Errors
@@ -139,7 +139,7 @@ impl AgendaNote {
     }
 }
 
-impl Agenda {
+impl Calendar {
     pub(crate) fn new(
         ledger: Arc<dyn Ledger>,
         clock: Arc<dyn Clock>,
@@ -229,7 +229,7 @@ impl Agenda {
     /// Changes the note by compare-and-set; retries on the new state if another process has changed it meanwhile.
     async fn change<R>(
         &self,
-        mut change: impl FnMut(&mut AgendaNote) -> Result<R, Failure>,
+        mut change: impl FnMut(&mut CalendarNote) -> Result<R, Failure>,
     ) -> Result<R, Failure> {
         loop {
             let (mut note, version) = self.read_note().await?;
@@ -254,9 +254,9 @@ impl Agenda {
     }
 
     /// The note's content and version.
-    async fn read_note(&self) -> Result<(AgendaNote, u64), Failure> {
+    async fn read_note(&self) -> Result<(CalendarNote, u64), Failure> {
         match self.ledger.note(&self.note).await? {
-            None => Ok((AgendaNote::default(), 0)),
+            None => Ok((CalendarNote::default(), 0)),
             Some(note) => {
                 let content = serde_json::from_slice(&note.value).map_err(unreadable)?;
                 Ok((content, note.version))
@@ -275,7 +275,7 @@ impl Agenda {
 }
 
 fn unreadable(error: serde_json::Error) -> Failure {
-    Failure::new(ErrorCode::Internal, format!("the agenda: {error}"))
+    Failure::new(ErrorCode::Internal, format!("the calendar: {error}"))
 }
 
 #[cfg(test)]
@@ -291,22 +291,22 @@ mod tests {
         let (keyring, clock) = (Arc::new(Keyring::single([7; 32])), Arc::new(SystemClock));
         let ledger = MemoryLedger::new(keyring, Arc::new(OsEntropy), clock.clone());
         let tenant = TenantId::new("1").unwrap();
-        let agenda = Agenda::new(Arc::new(ledger), clock, &tenant, None);
+        let calendar = Calendar::new(Arc::new(ledger), clock, &tenant, None);
         let (call, other) = (
             SessionId::new("call").unwrap(),
             SessionId::new("other").unwrap(),
         );
-        let slots = agenda.free(&call, &[], None).await.unwrap();
-        assert!(agenda.book(&call, 5, slots[0]).await.unwrap());
-        assert!(!agenda.book(&other, 1, slots[0]).await.unwrap());
+        let slots = calendar.free(&call, &[], None).await.unwrap();
+        assert!(calendar.book(&call, 5, slots[0]).await.unwrap());
+        assert!(!calendar.book(&other, 1, slots[0]).await.unwrap());
         // The current holder of the call releases the slot: the previous holder cannot book it again.
-        agenda.release_slot(&call, 6).await.unwrap();
-        let refused = agenda.book(&call, 5, slots[0]).await.unwrap_err();
+        calendar.release_slot(&call, 6).await.unwrap();
+        let refused = calendar.book(&call, 5, slots[0]).await.unwrap_err();
         assert_eq!(refused.code, ErrorCode::StaleFence);
-        assert!(agenda.book(&call, 7, slots[1]).await.unwrap());
-        agenda.release_slot(&call, 6).await.unwrap();
-        assert_eq!(agenda.booked().await.unwrap().len(), 1);
-        agenda.release_slot(&call, 7).await.unwrap();
-        assert!(agenda.booked().await.unwrap().is_empty());
+        assert!(calendar.book(&call, 7, slots[1]).await.unwrap());
+        calendar.release_slot(&call, 6).await.unwrap();
+        assert_eq!(calendar.booked().await.unwrap().len(), 1);
+        calendar.release_slot(&call, 7).await.unwrap();
+        assert!(calendar.booked().await.unwrap().is_empty());
     }
 }
