@@ -1,4 +1,6 @@
-//! Replaces base64 and `data:` addresses inside texts and JSON by their size, when they exceed 200 characters.
+//! Replaces data in texts and JSON by short notes with its type and size.
+//!
+//! In this module, *data* means base64 or a `data:` address of more than 200 characters.
 
 use std::borrow::Cow;
 
@@ -7,16 +9,17 @@ use serde_json::value::RawValue;
 use crate::json::{string, token_length};
 use crate::{url, words};
 
-/// The maximum length, in characters, of base64 or a `data:` address that is kept.
+/// The maximum length, in characters, at which base64 and `data:` addresses are kept.
 const MAX: usize = 200;
 
-/// The maximum length, in bytes, of a web address whose base64 tokens are kept.
+/// The maximum length, in bytes, of a web address in which base64 is kept, such as a token in its query.
 const MAX_ADDRESS: usize = 2_048;
 
 /// The minimum line length, in characters, of base64 that is wrapped over several lines.
 const MIN_LINE: usize = 40;
 
-/// Members whose text counts as base64 even if it does not look encoded.
+/// Names of JSON members, as written with their quotes. The text of such a member counts as base64 if it has only
+/// base64 characters; it need not look encoded.
 const NAMES: [&str; 7] = [
     "\"data\"",
     "\"file_data\"",
@@ -32,7 +35,7 @@ pub(crate) fn replace_data(text: &str) -> Cow<'_, str> {
     replaced(text, false)
 }
 
-/// Like [`replace_data`], but keeps pictures that Markdown shows.
+/// Like [`replace_data`], but keeps pictures in a Markdown image or link, such as `![x](data:image/png;base64,…)`.
 pub(crate) fn replace_data_except_pictures(text: &str) -> Cow<'_, str> {
     replaced(text, true)
 }
@@ -68,7 +71,8 @@ pub(crate) fn replace_data_in_json(json: &str) -> Cow<'_, str> {
     Cow::Owned(out)
 }
 
-/// Replaces data in the value of the member `name`, a token with its quotes; empty if there is none.
+/// Replaces data in a decoded JSON string by notes. `name` is the name of the string's member, as written with its
+/// quotes; it is empty if the string is not the value of a member.
 fn replace_data_in_member<'a>(text: &'a str, name: &str) -> Cow<'a, str> {
     if text.len() <= MAX {
         return Cow::Borrowed(text);
@@ -87,7 +91,8 @@ fn replace_data_in_member<'a>(text: &'a str, name: &str) -> Cow<'a, str> {
     }
 }
 
-/// Whether an entire text is base64. Unless its member is in `NAMES` (`is_named`), it must also look encoded.
+/// Whether an entire text is base64 of more than [`MAX`] characters. If its member is in [`NAMES`] (`is_named`), the
+/// text may have line breaks. Otherwise it must also look encoded.
 fn is_base64(text: &str, is_named: bool) -> bool {
     let body = text.trim_end_matches('=');
     let (mut seen, mut hex) = ([false; 256], true);
@@ -105,7 +110,7 @@ fn is_base64(text: &str, is_named: bool) -> bool {
         && (is_named || (text.len().is_multiple_of(4) && !hex && kinds > 2 && one_alphabet(body)))
 }
 
-/// Replaces data in a text by notes; `keep_pictures` exempts pictures that Markdown shows.
+/// Replaces data in a text by notes; `keep_pictures` exempts pictures in a Markdown image or link.
 fn replaced(text: &str, keep_pictures: bool) -> Cow<'_, str> {
     let bytes = text.as_bytes();
     let (mut out, mut kept, mut at) = (String::new(), 0, 0);
@@ -138,7 +143,8 @@ fn replaced(text: &str, keep_pictures: bool) -> Cow<'_, str> {
     Cow::Owned(out)
 }
 
-/// The note that replaces data: its type, if its address names one, and its size as text.
+/// The note that replaces `data`: the media type, if `data` is an address that names one, and the length of the encoded
+/// text (not of the decoded bytes).
 fn note(data: &str) -> String {
     let size = words::size(data.len());
     match url::media_type(data) {
@@ -161,7 +167,8 @@ fn line_end(bytes: &[u8], at: usize) -> usize {
     at + signs
 }
 
-/// The end of the base64 that begins at `at`, which may be wrapped into lines of equal length.
+/// The end of the base64 that begins at `at`. It may be wrapped into lines of equal length; the final line may be
+/// shorter.
 fn run_end(bytes: &[u8], at: usize) -> usize {
     let mut end = line_end(bytes, at);
     let width = end - at;
@@ -174,7 +181,7 @@ fn run_end(bytes: &[u8], at: usize) -> usize {
         };
         let next_end = line_end(bytes, next);
         last = next_end - next;
-        // A short last line must have padding: otherwise it may be a word.
+        // A short final line must have padding: without it, the line may be a word.
         if last > width || (last < MIN_LINE && bytes.get(next_end) != Some(&b'=')) {
             break;
         }
@@ -184,7 +191,7 @@ fn run_end(bytes: &[u8], at: usize) -> usize {
     end + padding.count()
 }
 
-/// The end of the `data:` address that begins at `at`, if one does.
+/// The end of the `data:` address that begins at `at`; `None` if none begins there.
 fn address_end(bytes: &[u8], at: usize) -> Option<usize> {
     let scheme = bytes.get(at..at + 5)?;
     if !scheme.eq_ignore_ascii_case(b"data:") {
@@ -193,7 +200,7 @@ fn address_end(bytes: &[u8], at: usize) -> Option<usize> {
     let head = bytes[at..].iter().take(MAX);
     let comma = at + head.take_while(|b| **b != b',').count();
     let in_head = |b: &u8| b.is_ascii_graphic() && !matches!(b, b'<' | b'>' | b'(' | b')');
-    // Without a type, the text before the comma is part of a sentence.
+    // `data: see below, …` is a sentence: in an address, the text before the comma is empty or has a type or parameter.
     let is_typed = comma == at + 5 || bytes[at..comma].iter().any(|b| matches!(b, b'/' | b';'));
     if bytes.get(comma) != Some(&b',') || !is_typed || !bytes[at..comma].iter().all(in_head) {
         return None;
@@ -235,7 +242,7 @@ fn is_in_web_address(bytes: &[u8], start: usize, end: usize) -> bool {
         word.get(..scheme.len())
             .is_some_and(|w| w.eq_ignore_ascii_case(scheme))
     };
-    // `/` belongs to the base64 alphabet, so the run itself can begin right after the colon.
+    // Only the scheme and its colon are compared: `/` is a base64 character, so the run itself can contain the `//`.
     web(b"https:") || web(b"http:")
 }
 

@@ -1,5 +1,5 @@
-//! The HTML document: one file without scripts and requests; a strict content security policy makes the browser enforce
-//! it.
+//! The HTML document: one file that has no scripts and makes no requests. A strict content security policy makes the
+//! browser enforce both.
 
 mod item;
 mod page;

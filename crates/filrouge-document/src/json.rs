@@ -9,7 +9,8 @@ pub(crate) fn string(json: &str) -> Option<String> {
     serde_json::from_str(json).ok()
 }
 
-/// Breaks JSON into indented lines, with its data replaced by its size; names, numbers and escapes are unchanged.
+/// Breaks JSON into indented lines. Long base64 and `data:` addresses are replaced by their size; names, numbers and
+/// escapes are unchanged.
 pub(crate) fn pretty(json: &str) -> String {
     let json = &*replace_data_in_json(json);
     let mut out = String::with_capacity(json.len() + json.len() / 4);
@@ -56,7 +57,7 @@ pub(crate) fn pretty(json: &str) -> String {
     out
 }
 
-/// A call's arguments in readable form; some providers write them as JSON within a string.
+/// The arguments of a tool call in readable form. Some providers write them as a string that contains JSON.
 pub(crate) fn arguments(json: &str) -> String {
     match string(json) {
         Some(inner) if serde_json::from_str::<&RawValue>(&inner).is_ok() => pretty(inner.trim()),

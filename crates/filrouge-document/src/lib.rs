@@ -1,9 +1,9 @@
 //! One conversation as a document to read: Markdown or one self-contained HTML file (DESIGN §12 `export`).
 //!
-//! The content of a conversation is untrusted. It cannot change the structure of the document: a text cannot
-//! close the block that contains it, its HTML and its links that run code are inert, and opening the HTML file fetches
-//! nothing. Content that cannot be rendered is shown as its JSON. The metadata of sessions, turns and items is left to
-//! the JSON export.
+//! The content of a conversation is untrusted. It cannot change the structure of the document: a text cannot close the
+//! block that contains it, its HTML and its links that run code are inert, and opening the HTML file fetches nothing.
+//! Content that cannot be rendered is shown as its JSON. The `metadata` of sessions, turns and items is only in the
+//! JSON export.
 
 mod data;
 mod html;
@@ -40,7 +40,7 @@ pub fn markdown(recorded: &Recorded, out: &mut dyn fmt::Write) -> fmt::Result {
 /// Texts are rendered as Markdown, their HTML shown as text; a text that nests too deep or exceeds 1 MiB is
 /// preformatted. Each item is the target of `#seq-N`, each turn of `#turn-ID`. Control characters become U+FFFD. PNG,
 /// JPEG, GIF and WebP pictures in base64 are shown; other base64 and `data:` addresses of more than 200 characters are
-/// replaced by their size. In print, folded blocks are open, except those with only bookkeeping. The output is
+/// replaced by their size. In print, folded blocks are open, except notes that have no text to read. The output is
 /// written piece by piece; memory is bounded by one turn.
 ///
 /// # Errors

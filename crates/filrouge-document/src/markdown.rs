@@ -1,4 +1,5 @@
-//! The Markdown document: only turns and items have headings, and all other content is in blocks.
+//! The Markdown document. Only the title, the turns and the items have headings. Recorded texts are in block quotes,
+//! code blocks or escaped lines, so that no text can add a heading of the document.
 
 mod inline;
 mod item;

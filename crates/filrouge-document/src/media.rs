@@ -36,7 +36,9 @@ fn first(from: &mut Members<'_>, names: &[&str]) -> Option<String> {
     names.iter().find_map(|n| text(from, n))
 }
 
-/// Reads the type and the address, which may be in an inner object. Returns the name in the inner object.
+/// Reads the media type and the address from the part or, if the part has no address, from its inner object
+/// ([`INNER`]). Returns the file name in the inner object. Members of the inner object that are not read are appended
+/// to `from`.
 fn read(
     from: &mut Members<'_>,
     media_type: &mut Option<String>,
@@ -54,7 +56,7 @@ fn read(
     }
     *url = address(&mut inner, media_type.as_deref());
     let name = first(&mut inner, &["name", "filename"]);
-    // The inner type only names the member that has the address or data.
+    // The inner `type` only says which member has the content, so it is dropped.
     take(&mut inner, "type", |v| {
         matches!(v, "\"base64\"" | "\"url\"")
     });
@@ -66,7 +68,7 @@ fn has_address(json: &str) -> bool {
     Members::of(json).is_some_and(|mut m| address(&mut m, None).is_some())
 }
 
-/// The address or, if a part has only data, a data URL with that data.
+/// The data of the part or inner object as a `data:` address; without data, its address.
 fn address(from: &mut Members<'_>, media_type: Option<&str>) -> Option<String> {
     let is_data = |json: &str| {
         let text = crate::json::string(json);

@@ -11,7 +11,7 @@ use crate::{media, url};
 /// One part of an item's content.
 #[derive(Debug)]
 pub(crate) struct Part<'a> {
-    /// Its kind.
+    /// The kind, with the members that it interprets.
     pub(crate) kind: Kind<'a>,
     /// The members that `kind` does not contain, as a JSON object.
     pub(crate) rest: Option<String>,
@@ -35,7 +35,7 @@ pub(crate) enum Kind<'a> {
         media_type: Option<String>,
         url: Option<String>,
     },
-    /// A link to a source.
+    /// A link, such as one to a cited page.
     Link { url: String, title: Option<String> },
     /// A model's reasoning.
     Reasoning(String),
@@ -61,7 +61,7 @@ pub(crate) enum Kind<'a> {
     },
     /// The model's refusal to answer.
     Refusal(String),
-    /// A redaction, with the items that lost their content.
+    /// A redaction. `seqs` are the items that lost their content, as ranges of a first and a last seq.
     Redaction {
         seqs: Vec<(u64, u64)>,
         turn_id: Option<String>,
@@ -74,7 +74,8 @@ pub(crate) enum Kind<'a> {
     Other(Cow<'a, str>),
 }
 
-/// Parses an item's parts; `json` has no escapes of lone surrogates ([`filrouge_types::sound_json`]).
+/// Parses an item's parts. `json` must not contain escapes of lone surrogates ([`filrouge_types::sound_json`] replaces
+/// them).
 pub(crate) fn parts(json: &str) -> Vec<Part<'_>> {
     let other = |json| Part {
         kind: Kind::Other(Cow::Borrowed(json)),
@@ -89,7 +90,8 @@ pub(crate) fn parts(json: &str) -> Vec<Part<'_>> {
     }
 }
 
-/// The parts in a tool result that is a list of parts or a picture; `None` for any other JSON.
+/// The parts in the content of a tool result, if the content is a picture or a list of parts; `None` for any other
+/// JSON. A list with parts of unknown types counts only if it also has a picture.
 pub(crate) fn nested(json: &str) -> Option<Vec<Part<'_>>> {
     if let Some(url) = string(json) {
         let kind = url::picture(&url).map(|p| Kind::Image { url: p.to_owned() })?;
@@ -205,7 +207,7 @@ fn error(from: &mut Members<'_>) -> Option<Kind<'static>> {
 }
 
 impl Part<'_> {
-    /// The type of an unknown part that contains nothing to read: neither sentences nor texts.
+    /// The type of an unknown part without text to read; `None` for any other part.
     pub(crate) fn bookkeeping(&self) -> Option<String> {
         let Kind::Other(json) = &self.kind else {
             return None;
@@ -216,7 +218,8 @@ impl Part<'_> {
     }
 }
 
-/// Whether JSON contains text for a reader, not only names and numbers.
+/// Whether JSON contains text for a reader, not only names and numbers: a string of several words, or any text in a
+/// member such as `text` or `title`.
 fn has_words(value: &serde_json::Value) -> bool {
     const TEXTS: [&str; 6] = ["text", "content", "message", "prompt", "title", "summary"];
     match value {
@@ -241,7 +244,7 @@ impl Kind<'_> {
         declared.filter(|t| own.is_none_or(|(kind, _)| !kind.eq_ignore_ascii_case(t.trim())))
     }
 
-    /// The label of a file: its name, or else the last segment of its address.
+    /// The label of a file: its name, or else its address (for a `data:` address, the type and size).
     pub(crate) fn file_label(name: Option<&str>, address: Option<&str>) -> String {
         match (name, address) {
             (Some(name), _) if !name.is_empty() => name.to_owned(),

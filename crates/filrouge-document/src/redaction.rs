@@ -7,6 +7,7 @@ use crate::part::{Kind, parts};
 /// One redaction, as its item records it.
 #[derive(Debug)]
 pub(crate) struct Redaction {
+    /// The items that lost their content, as ranges of a first and a last seq.
     seqs: Vec<(u64, u64)>,
     /// The time at which the content was erased.
     pub(crate) at: Timestamp,
@@ -21,8 +22,8 @@ pub(crate) struct Redaction {
 pub(crate) struct Redactions(Vec<Redaction>);
 
 impl Redactions {
-    /// Reads the redactions among the items outside turns. A `redaction` item within a turn was written by a caller, so it
-    /// is no evidence of a redaction.
+    /// Reads the redactions among the items outside turns. A `redaction` item within a turn was written by a caller, so
+    /// it is no evidence of a redaction.
     pub(crate) fn of(loose: &[Item]) -> Self {
         let records = loose
             .iter()

@@ -10,7 +10,8 @@ pub(crate) const MAX_RICH: usize = 1 << 20;
 /// The maximum nesting depth of Markdown; browsers and readers support little more.
 pub(crate) const MAX_DEPTH: usize = 64;
 
-/// The text as it may be shown: its data replaced by its size, its control characters visible.
+/// The text as it may be shown: long base64 and `data:` addresses are replaced by their size, control characters by
+/// U+FFFD.
 pub(crate) fn visible(text: &str) -> Cow<'_, str> {
     match replace_data(text) {
         Cow::Borrowed(text) => without_controls(text),
@@ -30,7 +31,7 @@ pub(crate) fn without_controls(text: &str) -> Cow<'_, str> {
     Cow::Owned(text.replace(bad, "\u{fffd}"))
 }
 
-/// The text on one line, cut after `max` characters.
+/// The text on one line; after `max` characters it is cut and ends with `…`.
 pub(crate) fn one_line(text: &str, max: usize) -> String {
     let mut line = String::new();
     let mut count = 0;
@@ -75,9 +76,9 @@ enum Direction {
     Isolate,
 }
 
-/// Closes the direction changes that the text leaves open, and replaces by U+FFFD the characters that would close more
-/// than it opened (Unicode Standard Annex 9, X1–X8). An isolating element alone does not suffice: a browser ends it
-/// with the same character that text can contain, so that either could close the other's.
+/// Closes the changes of text direction that the text leaves open, and replaces closing characters without an opening
+/// one by U+FFFD (Unicode Standard Annex 9, X1–X8). An isolating element such as `bdi` does not suffice: to the browser
+/// it is a pair of the same characters, so a closing character in the text could end the element's isolation.
 pub(crate) fn balanced(text: &str) -> Cow<'_, str> {
     let changes = |c: char| matches!(c, '\u{202A}'..='\u{202E}' | '\u{2066}'..='\u{2069}');
     if !text.as_bytes().contains(&0xE2) || !text.contains(changes) {

@@ -32,7 +32,7 @@ pub(crate) struct TurnEntries<'a> {
     moved_counts: Vec<usize>,
     /// Whether the turn has items in two languages.
     pub(crate) bilingual: bool,
-    /// The time in the turn's heading.
+    /// The time in the turn's heading; `None` for the items outside turns.
     pub(crate) began: Option<Timestamp>,
 }
 
@@ -43,7 +43,8 @@ pub(crate) struct AttachedResult<'s, 'a> {
     pub(crate) item: &'a Item,
     /// The part itself.
     pub(crate) part: &'s Part<'a>,
-    /// Whether the entire item is shown here, rather than only one of its parts.
+    /// Whether this result is the link target of its item: all parts of the item are shown below calls, and this part
+    /// is the first.
     pub(crate) shows_complete_item: bool,
 }
 
@@ -108,7 +109,7 @@ impl<'a> TurnEntries<'a> {
             .map(move |(i, part)| (part, self.result_of((at, i))))
     }
 
-    /// The types of an entry's parts, if the entire entry is bookkeeping, without anything to read.
+    /// The types of an entry's parts, if the entry is a note without any text to read; otherwise `None`.
     pub(crate) fn bookkeeping(&self, at: usize) -> Option<Vec<String>> {
         let entry = &self.entries[at];
         if entry.item.body.channel != Channel::SystemNote
@@ -132,8 +133,8 @@ impl<'a> TurnEntries<'a> {
     }
 }
 
-/// Pairs calls with results. A result belongs to the first unanswered call of its id before it; a second result stays
-/// at its own position (DESIGN §5).
+/// Pairs calls with results. A result belongs to the first unanswered call that precedes it and has the same call id. A
+/// second result of a call stays at its own position (DESIGN §5).
 fn pair(entries: &[Entry<'_>]) -> HashMap<PartPosition, PartPosition> {
     use crate::part::Kind::{ToolCall, ToolResult};
     let mut open: HashMap<&str, PartPosition> = HashMap::new();

@@ -24,7 +24,7 @@ fn scheme(url: &str) -> Option<&str> {
     url[end..].starts_with(':').then(|| &url[..end])
 }
 
-/// The address if it may be a link in a document: `http`, `https` or `mailto`.
+/// The address if it may be a link in a document: `http`, `https` or `mailto`, without long base64.
 pub(crate) fn followable(url: &str) -> Option<&str> {
     let url = url.trim();
     let allowed = |name: &&str| {
@@ -62,7 +62,7 @@ pub(crate) fn media_type(url: &str) -> Option<(&str, bool)> {
     Some((kind, words.any(|w| w.eq_ignore_ascii_case("base64"))))
 }
 
-/// Base64 of the standard alphabet with its padding (RFC 4648 §4), without line endings; `None` for any other text.
+/// Removes the line endings from base64 of the standard alphabet with padding (RFC 4648 §4); `None` for any other text.
 pub(crate) fn compact(data: &str) -> Option<Cow<'_, str>> {
     let data = match data.contains(['\r', '\n']) {
         true => Cow::Owned(data.split(['\r', '\n']).collect()),
@@ -74,7 +74,7 @@ pub(crate) fn compact(data: &str) -> Option<Cow<'_, str>> {
     (sound && body.bytes().all(sign)).then_some(data)
 }
 
-/// The number of bytes of data in a `data:` address.
+/// The number of bytes that `data`, the content of a `data:` address, has when decoded.
 fn length(data: &str, base64: bool) -> usize {
     match compact(data).filter(|_| base64) {
         Some(data) => data.trim_end_matches('=').len() * 3 / 4,
@@ -82,7 +82,8 @@ fn length(data: &str, base64: bool) -> usize {
     }
 }
 
-/// The text of a text file in a base64 `data:` address, if it is short enough to be shown in the document.
+/// The text of a text file in a base64 `data:` address, if it is short enough to be shown in the document. `declared`
+/// is the media type that the part gives; the type in the address counts only without it.
 pub(crate) fn small_text(url: &str, declared: Option<&str>) -> Option<String> {
     let (own, base64) = media_type(url)?;
     let kind = declared.unwrap_or(own).trim().get(..5)?;

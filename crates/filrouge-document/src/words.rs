@@ -128,7 +128,8 @@ pub(crate) fn moment(time: Timestamp) -> String {
     }
 }
 
-/// The time at which a turn began: the earliest of its items' own times if all have one, or else the time of recording.
+/// The time at which a turn began: the earliest `occurred_at` of its items if all have one; otherwise the time at which
+/// the turn was recorded.
 pub(crate) fn began(turn: &Turn, items: &[Item]) -> Timestamp {
     let own: Option<Vec<Timestamp>> = items.iter().map(|i| i.body.occurred_at).collect();
     own.and_then(|times| times.into_iter().min())
@@ -181,7 +182,7 @@ pub(crate) fn ranges(seqs: &[(u64, u64)]) -> String {
     )
 }
 
-/// The counts of a usage object, on one line.
+/// The counts in an item's `usage`, on one line; `None` if there are none.
 pub(crate) fn usage(item: &Item) -> Option<String> {
     let members = Members::of(item.body.usage.as_ref()?.as_str())?;
     let counts = members.iter().filter(|(_, v)| !matches!(*v, "null" | "{}"));

@@ -1,5 +1,5 @@
-//! The anchor: a small record of the newest durable commit, kept outside the data directory, so that a store that was rolled back
-//! to an older state is detected (DESIGN §9).
+//! The anchor: a small record of the newest durable commit, kept outside the data directory, so that a store that was
+//! rolled back to an older state is detected (DESIGN §9).
 
 use std::fs::{self, File};
 use std::io;
@@ -22,6 +22,7 @@ pub use witness::{Statement, WitnessFile};
 
 #[derive(Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
+/// The content of an anchor file. `mac` authenticates all other members.
 struct Stored {
     store_id: String,
     commit_no: u64,
@@ -37,7 +38,7 @@ pub enum AnchorState {
     Created,
     /// The store is at the anchor's position or beyond it.
     Holds,
-    /// The store contradicts the anchor; the text says how.
+    /// The store contradicts the anchor, or the anchor's file was changed; the text says how.
     Broken(String),
 }
 
@@ -136,8 +137,8 @@ impl Anchor {
         if let Some(directory) = self.path.parent() {
             fs::create_dir_all(directory).map_err(|e| unavailable(directory, &e))?;
         }
-        // If a power cut restores the previous anchor, fewer rollbacks are detected but none is reported falsely. So the
-        // directory need not be flushed each time.
+        // If a power cut restores the previous anchor, fewer rollbacks are detected but none is reported falsely. So
+        // the directory need not be flushed each time.
         write_atomic(&self.path, &bytes, WriteMode::Unsynced)
             .map_err(|e| unavailable(&self.path, &e))
     }
@@ -165,10 +166,12 @@ impl Anchor {
         open().map_err(|e| unavailable(&path, &e))
     }
 
-    /// Compares the store with the anchor; creates an anchor when there is none.
+    /// Compares the store with the anchor; creates an anchor when there is none. A changed anchor file is no error but
+    /// [`AnchorState::Broken`].
     ///
     /// # Errors
-    /// As [`Self::read`] and [`Self::set`], and the ledger's errors.
+    /// `key_missing` when the anchor's key is not in the keyring, `store_unavailable` when its file cannot be read or
+    /// written, and the ledger's errors.
     pub async fn check(&self, ledger: &dyn Ledger) -> Result<AnchorState, Failure> {
         let anchored = match self.read() {
             Ok(anchored) => anchored,

@@ -29,7 +29,7 @@ const ATTEMPTS: usize = 20;
 /// When the store does not answer.
 pub async fn exist(ledger: &dyn Ledger) -> Result<bool, Failure> {
     match ledger.note(NOTE).await {
-        // Whoever uses the keys reports this.
+        // A damaged note counts as keys; the code that reads the keys reports the damage.
         Err(failure) if failure.code == ErrorCode::IntegrityError => Ok(true),
         note => Ok(note?.is_some()),
     }
@@ -57,21 +57,21 @@ filrouge_types::words!(
 pub struct ApiKey {
     /// The key's public id.
     pub key_id: String,
-    /// The hash of its secret.
+    /// The hash of the key's secret.
     pub hash: SecretHash,
-    /// The operators' name for it.
+    /// The operators' name for the key.
     pub name: Option<String>,
-    /// The only tenant that it gives access to.
+    /// The only tenant that the key gives access to.
     pub tenant_id: TenantId,
     /// The role of its holder.
     pub role: Role,
     /// The end user whom the key identifies, for the role [`Role::User`].
     pub identity_id: Option<IdentityId>,
-    /// When it was created.
+    /// When the key was created.
     pub created_at: Timestamp,
-    /// The key is invalid from this moment on.
+    /// The key is invalid from this moment on; `None` if it does not expire.
     pub expires_at: Option<Timestamp>,
-    /// When it was revoked.
+    /// When the key was revoked.
     pub revoked_at: Option<Timestamp>,
 }
 
@@ -86,13 +86,13 @@ impl ApiKey {
 /// A key to create; it gives access to the caller's tenant.
 #[derive(Debug, Clone)]
 pub struct NewApiKey {
-    /// The operators' name for it: at most 256 bytes without control characters.
+    /// The operators' name for the key: 1 to 256 bytes without control characters.
     pub name: Option<String>,
     /// The role of its holder.
     pub role: Role,
     /// The end user: required for the role [`Role::User`], refused for all others.
     pub identity_id: Option<IdentityId>,
-    /// The key is invalid from this moment on.
+    /// The key is invalid from this moment on; `None` if it does not expire.
     pub expires_at: Option<Timestamp>,
 }
 
@@ -116,7 +116,7 @@ async fn load(ledger: &dyn Ledger) -> Result<ApiKeys, Failure> {
         return Ok(ApiKeys::default());
     };
     let stored: Stored = serde_json::from_slice(&note.value).map_err(|e| {
-        // Names the position only, not the content, which contains hashes.
+        // The message contains only the position, because the content has hashes of secrets.
         let position = format!("line {}, column {}", e.line(), e.column());
         Failure::new(
             ErrorCode::IntegrityError,
@@ -157,7 +157,7 @@ impl NewApiKey {
 }
 
 impl Keys {
-    /// Creates a key. Its text is returned only here.
+    /// Creates a key. Only this call returns the key's text, because the store has only a hash of the secret.
     ///
     /// # Errors
     /// `invalid`, `limit_exceeded` when the store has no room for more keys, and the ledger's errors.
@@ -193,7 +193,7 @@ impl Keys {
     /// All keys of the store, for authentication.
     ///
     /// # Errors
-    /// The ledger's; `integrity_error` when the note does not hold API keys.
+    /// `integrity_error` when the note does not contain API keys, and the ledger's errors.
     pub async fn all(&self) -> Result<ApiKeys, Failure> {
         load(self.ledger.as_ref()).await
     }
@@ -235,7 +235,7 @@ impl Keys {
         Ok(revoked)
     }
 
-    /// Changes the keys by compare-and-set; retries when another writer was first.
+    /// Changes the keys by compare-and-set; retries when another writer was first, at most [`ATTEMPTS`] times.
     async fn change_api_keys<R>(
         &self,
         change: impl Fn(&mut Vec<ApiKey>) -> Result<R, Failure>,

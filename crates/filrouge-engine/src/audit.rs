@@ -1,7 +1,7 @@
 //! The audit: an ordered list of who said what, and which agent and model called which tool with which parameters.
 //!
-//! It is read from the ledger itself, verified as every read is: one session by seq, all sessions by the change feed, because the
-//! order of commits is the only order that sessions share.
+//! The audit is read from the ledger itself, and every record is verified. One session is read in order of seq. All
+//! sessions are read in order of commits (the change feed), because that is the only order that sessions share.
 
 use filrouge_types::{Failure, IdentityId, SessionId, Timestamp};
 
@@ -35,7 +35,8 @@ pub struct AuditQuery {
     pub until: Option<Timestamp>,
     /// The position at which the page begins; `None` for the first page.
     pub cursor: Option<AuditCursor>,
-    /// The last commit that the rows include, so that paging ends although other callers write.
+    /// The newest commit that the rows include. Callers pass the first page's [`AuditPage::newest`] for all further
+    /// pages, so that paging ends although others write.
     pub last_commit: Option<u64>,
     /// The maximum number of rows, 1 or more.
     pub limit: usize,
@@ -53,30 +54,33 @@ impl AuditQuery {
     }
 }
 
-/// Rows in order.
+/// One page of rows, in order.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct AuditPage {
     /// The rows.
     pub rows: Vec<AuditRow>,
-    /// The next page's cursor; `None` at the end.
+    /// The next page's cursor; `None` if this is the last page.
     pub next: Option<AuditCursor>,
-    /// The newest commit of the store.
+    /// The number of the store's newest commit.
     pub newest: u64,
 }
 
 impl Audit {
-    /// A page of the audit: with a session its items by seq, otherwise those of all sessions in commit order. Each item has one
-    /// row, or one row per call and result when it holds several. An erased session has one row, for its erasure.
+    /// A page of the audit. If the query names a session, the page has that session's items in order of seq; otherwise
+    /// it has the items of all sessions in order of commits. Each item has one row, or one row per call and result when
+    /// it contains several. An erased session has one row, for its erasure.
     ///
-    /// The cost of a page is bounded: it ends at about [`filrouge_store::rows::RECORDS_BYTES`] of items, 4,096 items or 8,192
-    /// commits examined, and may then hold fewer rows than the limit, even none, and still have a `next`.
+    /// The cost of a page is bounded: after examining about [`filrouge_store::rows::RECORDS_BYTES`] of items, 4,096
+    /// items or 8,192 commits, the page ends. It may then have fewer rows than the limit, even none, and still a
+    /// `next`.
     ///
-    /// Without a session, times are those of this store's commits: imported items are found by the time of their import. A clock
-    /// that was set back by more than an hour can hide items written in that time from `since` and `until`.
+    /// If the query names no session, `since` and `until` are compared with the time of this store's commit, which for
+    /// imported items is the time of the import. If a clock was set back by more than an hour, `since` and `until` can
+    /// miss items written in that time.
     ///
     /// # Errors
-    /// `session_not_found`; `invalid` for a cursor that this store did not issue; `integrity_error`, `key_missing`, and the
-    /// ledger's.
+    /// `session_not_found`; `invalid` for a cursor that this store did not issue; `integrity_error`, `key_missing`, and
+    /// the ledger's.
     pub async fn page(&self, caller: &Caller, query: AuditQuery) -> Result<AuditPage, Failure> {
         let scope = &caller.scope(Permission::Audit)?;
         let scope = scope.clone();

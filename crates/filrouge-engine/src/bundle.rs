@@ -1,4 +1,4 @@
-//! Bundles: one session as a file that a stranger can verify with nothing but a public key (DESIGN §9, docs/format.md).
+//! Bundles: one session as a file that anyone can verify with only a public key (DESIGN §9, docs/format.md).
 
 mod export;
 #[cfg(test)]

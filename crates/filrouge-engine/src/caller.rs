@@ -13,8 +13,8 @@ mod permission;
 use permission::PermissionRefused;
 pub use permission::{Holder, Needs, Permission, may};
 
-/// The tenant, identity and role on whose behalf a service runs. Every service checks the caller's permission and derives its
-/// scope from it.
+/// The tenant, identity and role on whose behalf a service runs. Every service checks the caller's permission, and
+/// derives from the caller the scope of its reads and writes.
 #[derive(Debug, Clone)]
 pub struct Caller {
     tenant: TenantId,
@@ -45,7 +45,7 @@ impl Caller {
         Self::new(tenant, Holder::Role(Role::Admin), None)
     }
 
-    /// The caller of a request to a server without keys: it acts for the end user `identity`, or for an anonymous one.
+    /// The caller of a request to a server without keys: it acts for the end user `identity`, or anonymously.
     #[must_use]
     pub const fn local(tenant: TenantId, identity: Option<IdentityId>) -> Self {
         Self::new(tenant, Holder::Local, identity)
@@ -84,8 +84,8 @@ impl Caller {
         self.identity.as_ref()
     }
 
-    /// The name of the caller's credentials, without any secret; request rates and open streams are counted for each name. It is
-    /// a key's id, or a token's tenant and subject; `None` for a caller without credentials.
+    /// The name of the caller's credentials, without any secret: a key's id, or a token's tenant and subject. Request
+    /// rates and open streams are counted for each name. `None` for a caller without credentials.
     #[must_use]
     pub fn name(&self) -> Option<&str> {
         self.name.as_deref()
@@ -97,7 +97,7 @@ impl Caller {
         self.token
     }
 
-    /// The fence of the lease by which the caller holds the session.
+    /// The fence of the lease under which the caller writes; `None` if the caller names none.
     #[must_use]
     pub const fn fence(&self) -> Option<FencingToken> {
         self.fence
@@ -110,7 +110,7 @@ impl Caller {
         permission.check(self.holder, for_identity).is_ok()
     }
 
-    /// The viewer for lists: the entire tenant, or one end user.
+    /// The user whose sessions lists contain: the operator, who sees the entire tenant, or one end user.
     #[must_use]
     pub fn viewer(&self) -> Viewer {
         match &self.identity {

@@ -1,5 +1,6 @@
-//! Live calls (DESIGN §6): one holder of a session at a time, checkpoints of the application, and resuming a session from its
-//! newest checkpoint and the items after it, on whichever server the next webhook arrives.
+//! Live calls, which are telephone calls (DESIGN §6). A session has one holder at a time, and checkpoints of the
+//! application's state. On whichever server the next webhook arrives, the session resumes from its newest checkpoint
+//! and the items after it.
 //!
 //! In the log of live calls, `call_id` is the session's id.
 

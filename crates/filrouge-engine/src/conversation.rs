@@ -9,7 +9,7 @@ use filrouge_types::{Failure, Item, Recorded, SessionId, TurnId};
 use crate::caller::{Caller, Permission};
 use crate::engine::Context;
 
-/// The maximum bytes of contents in memory for one conversation or one restored context.
+/// The maximum size of the contents, in bytes, that one conversation or one restored context has in memory.
 pub(crate) const CONTENTS_MAX: usize = 256 << 20;
 
 impl Context {

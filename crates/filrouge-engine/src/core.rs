@@ -1,4 +1,5 @@
-//! The state that all services share: one ledger and what this process tracks about it.
+//! The state that all services share: one ledger, the settings, and what this process keeps in memory, such as
+//! counters.
 
 use std::any::Any;
 use std::sync::{Arc, OnceLock};
@@ -88,6 +89,8 @@ impl Core {
         self.live.get_or_init(|| Live::start(self.ledger.clone()))
     }
 
+    /// Writes a command, counts it and logs it. If the write erases contents or hides the session from some callers,
+    /// the index drops the session before and after the write.
     pub(crate) async fn write(
         &self,
         scope: &Scope,
@@ -99,7 +102,7 @@ impl Core {
         }
     }
 
-    /// Writes a command, counts it and logs it.
+    /// Writes a command, counts it and logs it, without regard to the index.
     pub(crate) async fn write_and_log(
         &self,
         scope: &Scope,
@@ -122,7 +125,8 @@ impl Core {
         written
     }
 
-    /// A write that returns a turn; the credentials `masked` in it are counted unless it is a replay.
+    /// Performs a write that returns a turn. Counts the credentials that were `masked` in its content, unless it is a
+    /// replay.
     pub(crate) async fn write_turn(
         &self,
         scope: &Scope,
@@ -140,7 +144,7 @@ impl Core {
         }
     }
 
-    /// Interrupts a turn; returns whether that changed it.
+    /// Interrupts a turn; returns `false` if the turn was not changed, for example because it had ended.
     pub(crate) async fn interrupt_turn(
         &self,
         scope: &Scope,
@@ -153,7 +157,8 @@ impl Core {
         }
     }
 
-    /// A keyed fingerprint for the ledger: without the keyring it cannot be computed from a guessed request.
+    /// The keyed form of a request's fingerprint, which the ledger stores. Without the keyring, nobody can compute it
+    /// from a guessed request.
     pub(crate) fn keyed(&self, fingerprint: [u8; 16]) -> [u8; 16] {
         self.ledger.keyring().request_fingerprint(&fingerprint)
     }

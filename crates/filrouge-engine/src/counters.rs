@@ -8,7 +8,7 @@ use filrouge_types::ErrorCode;
 
 /// The maximum number of names that are counted separately, so that callers cannot create arbitrarily many metrics.
 const NAMES: usize = 64;
-/// The maximum length of such a name in bytes.
+/// The maximum length, in bytes, of a name that is counted separately.
 const NAME_BYTES: usize = 64;
 /// The name under which all others are counted.
 const OTHER: &str = "other";
@@ -69,47 +69,49 @@ impl Tally<String> {
     }
 }
 
-/// The counts of this process since it started. Names that callers choose count as `other` when they are malformed or not among
-/// the first 64.
+/// The counts of this process since it started. Names that callers choose count as `other` when they are malformed or
+/// not among the first 64.
 #[derive(Debug, Default)]
 pub struct Counters {
     /// Members of `runtime_context` that were dropped because they are not on the allow-list.
     pub runtime_context_dropped: Count,
     /// Writes under an identity that were refused because another identity owns the session.
     pub links_refused: Count,
-    /// Credentials masked in written content, by shape; those in values of `runtime_context` count as `runtime_context`.
+    /// Credentials masked in written content, by shape; those in values of `runtime_context` count as
+    /// `runtime_context`.
     pub masked: Tally<&'static str>,
     /// Credentials that caused a write to be refused, by shape.
     pub refused: Tally<&'static str>,
     /// Members of turns' metadata that were not recorded because they are not on the allow-list, by name.
     pub members: Tally<String>,
-    /// Items that were not recorded because only conversations are recorded, by channel.
+    /// Items that were not recorded because the ledger records only questions and answers, by channel.
     pub items: Tally<String>,
-    /// Leases that were acquired, including renewals by their holders.
+    /// Leases that were acquired, including those that their holder acquired once more; calls to renew are not counted.
     pub leases: Count,
     /// Waits for a lease that timed out.
     pub lease_timeouts: Count,
-    /// Requests for a lease that another holder had, without waiting.
+    /// Requests that did not wait for a lease, and were refused because another holder had it.
     pub leases_refused: Count,
-    /// Events of filrouge itself that did not fit the session: the last tenth of its limit is reserved for the application.
+    /// Events of filrouge itself that were not recorded because the session has no room for them: the last tenth of a
+    /// session's limit of events is reserved for the application's.
     pub events_dropped: Count,
     /// Checkpoints that were written.
     pub checkpoints: Count,
     /// Writes that were refused because of a lease, by code: `stale_fence`, `lease_expired`, `lease_held`.
     pub writes_refused: Tally<&'static str>,
-    /// Sessions that were continued, by source and by what replaced the newest checkpoint: `none`, `older_checkpoint`, `replay`,
+    /// Resumes of sessions, by the source of the response and by its fallback: `none`, `older_checkpoint`, `replay`,
     /// `trimmed`.
     pub resumes: Tally<(&'static str, &'static str)>,
 }
 
 impl Counters {
-    /// Counts an event of filrouge itself that was not recorded, if the session had no room for it.
+    /// Counts an event of filrouge itself that was not recorded, if `code` says that the session had no room for it.
     pub(crate) fn event_dropped(&self, code: ErrorCode) {
         self.events_dropped
             .add(u64::from(code == ErrorCode::LimitExceeded));
     }
 
-    /// Counts a refused write, if a lease was the reason.
+    /// Counts a refused write, if `code` says that a lease was the reason.
     pub(crate) fn write_refused(&self, code: ErrorCode) {
         if let ErrorCode::StaleFence | ErrorCode::LeaseExpired | ErrorCode::LeaseHeld = code {
             self.writes_refused.add(code.as_str(), 1);

@@ -1,7 +1,8 @@
-//! The exact state of a session after a failure: open turns, drafts, unanswered calls, failed turns, and what an operator can do
-//! about each.
+//! The exact state of a session after a failure: open turns, drafts, unanswered calls, failed turns, and what an
+//! operator can do about each.
 //!
-//! It only reads, and shows everything that is readable; data that fails verification is marked as such.
+//! A diagnosis only reads. It shows everything that is readable, and reports data that fails verification as
+//! unreadable.
 
 use std::time::Duration;
 
@@ -28,8 +29,8 @@ impl Context {
     /// The state of a session with its newest `items` items, from one consistent snapshot of the store.
     ///
     /// # Errors
-    /// `session_not_found`, `session_erased`, and the store's when it does not answer. Data that differs from what was written is
-    /// part of the diagnosis.
+    /// `session_not_found`, `session_erased`, and the ledger's errors. Data that differs from what was written is no
+    /// error, but part of the diagnosis.
     pub async fn diagnose(
         &self,
         caller: &Caller,
@@ -55,7 +56,7 @@ impl Context {
         Ok(diagnosis)
     }
 
-    /// The time until the sweep may interrupt a turn that stays silent; `None` when it never will.
+    /// The time in milliseconds until the sweep may interrupt a turn that stays silent; `None` when it never will.
     fn interrupted_in(&self, turn: &PendingTurn) -> Option<u64> {
         if turn.status != TurnStatus::Open {
             return None;

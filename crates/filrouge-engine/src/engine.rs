@@ -28,8 +28,8 @@ macro_rules! services {
             }
         )+
 
-        /// The services over one ledger. Each method takes the caller, checks its permission and fails with `forbidden` without
-        /// it; the process-level services [`Upkeep`] and [`IndexFeed`] take no caller.
+        /// The services over one ledger. Each method takes the caller, checks its permission and fails with `forbidden`
+        /// without it; the process-level services [`Upkeep`] and [`IndexFeed`] take no caller.
         pub struct Engine {
             $($(#[$doc])+ pub $field: $service,)+
             pub(crate) core: Arc<Core>,
@@ -70,7 +70,7 @@ services! {
     stats: Stats;
     /// Events of sessions, and the key figures computed from them.
     events: Events;
-    /// Signed sessions that strangers can verify.
+    /// Bundles: signed sessions that anyone can verify offline.
     bundles: Bundles;
     /// The sessions that commits changed, for an index that follows the ledger.
     index_feed: IndexFeed;
@@ -79,8 +79,8 @@ services! {
 }
 
 impl Engine {
-    /// The services over `ledger`: a plain ledger, one with a hot store in front ([`crate::scopes::TieredLedger`]), or either of
-    /// them with a spool ([`crate::spool::Spooling`]).
+    /// The services over `ledger`: a plain ledger, one with a hot store in front ([`crate::scopes::TieredLedger`]), or
+    /// either of them with a spool ([`crate::spool::Spooling`]).
     #[must_use]
     pub fn new(
         ledger: Arc<dyn Ledger>,
@@ -91,8 +91,9 @@ impl Engine {
         Core::new(ledger, entropy, clock, settings).into()
     }
 
-    /// The same services with an index of the ledger's documents. The index drops redacted and erased documents, and those linked
-    /// to another owner, before the caller is answered. The search service feeds it.
+    /// The same services with an index of the ledger's documents. The search service feeds the index. These services
+    /// only make it drop documents that were redacted or erased, or whose session was linked to an owner, before such a
+    /// write returns.
     #[must_use]
     pub fn with_index(self, index: Arc<dyn TextIndex>) -> Self {
         // The index is set at most once, when the engine is built.
@@ -106,7 +107,7 @@ impl Engine {
         self.core.ledger.as_ref()
     }
 
-    /// As [`Self::ledger`], shared.
+    /// The ledger as a shared pointer, for the same uses as [`Self::ledger`].
     #[must_use]
     pub fn shared_ledger(&self) -> Arc<dyn Ledger> {
         self.core.ledger.clone()

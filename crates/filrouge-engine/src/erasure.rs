@@ -1,5 +1,5 @@
-//! Redaction and erasure (DESIGN §9): a redaction erases contents and keeps the record of who redacted, when and why; an erasure
-//! leaves only a session's name.
+//! Redaction and erasure (DESIGN §9). A redaction erases contents, and records who redacted, when and why. An erasure
+//! deletes a session except for its id.
 
 use filrouge_store::command::{
     Erase, Erased, Outcome, Redact, Redacted, RedactionTarget, SessionFilter, Viewer, Write,
@@ -14,7 +14,7 @@ use crate::requests::RedactTurn;
 use crate::scopes::HotReceipt;
 use crate::written::Written;
 
-/// The number of sessions erased per read of the list.
+/// The number of sessions that `erase_all` lists at a time.
 const ERASED_AT_ONCE: usize = 100;
 
 /// The receipt of an erasure, for the caller.
@@ -66,8 +66,8 @@ impl ErasureReceipt {
 }
 
 impl Erasure {
-    /// Erases the contents of a turn that has ended, with all versions that it replaced and that replaced it. Repeating it
-    /// changes nothing.
+    /// Erases the contents of a turn that has ended, with all versions that it replaced and that replaced it. Repeating
+    /// it changes nothing.
     ///
     /// # Errors
     /// `turn_open`, `invalid` without a reason, `limit_exceeded`, `session_not_found`, `turn_not_found`,
@@ -137,8 +137,8 @@ impl Erasure {
         }
     }
 
-    /// Erases a session. Only its name remains, so that no session is created under it again. Repeating it returns the first
-    /// receipt (DESIGN §9).
+    /// Erases a session. Only its id remains, so that no other session is created under that id. Erasing it again
+    /// returns the first receipt (DESIGN §9).
     ///
     /// # Errors
     /// `session_not_found`, and the ledger's errors.
@@ -165,8 +165,9 @@ impl Erasure {
         }
     }
 
-    /// Erases all sessions of an identity, or of the entire tenant, one after the other; `each` receives every receipt. After a
-    /// failure, a repeated call erases the remaining ones.
+    /// Erases all sessions of an identity, or of the entire tenant without one, one after the other. `each` receives
+    /// every receipt. Returns the number of erased sessions. After a failure, another call erases the remaining
+    /// sessions.
     ///
     /// # Errors
     /// `forbidden` for any caller but the operator, those of `each`, and the ledger's errors.
@@ -189,7 +190,7 @@ impl Erasure {
         };
         let mut count = 0;
         loop {
-            // An erased session is no longer listed, so the first page always contains the next ones.
+            // An erased session is no longer listed, so the first page always has the next sessions to erase.
             let page = self
                 .ledger
                 .sessions(scope, filter.clone(), None, ERASED_AT_ONCE);

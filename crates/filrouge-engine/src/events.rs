@@ -14,8 +14,8 @@ impl Events {
     /// Records an event of a session, once per key.
     ///
     /// # Errors
-    /// `idempotency_mismatch`, `session_not_found`, `invalid`, also for a key reserved for filrouge's own events,
-    /// `limit_exceeded`, and the ledger's errors.
+    /// `idempotency_mismatch`, `session_not_found`, `limit_exceeded`, `invalid` (for example for a key that is reserved
+    /// for filrouge's own events), and the ledger's errors.
     pub async fn record(
         &self,
         caller: &Caller,
@@ -30,7 +30,8 @@ impl Events {
         self.record_any_event(scope, session_id, request).await
     }
 
-    /// A page of a session's events in the order in which they were recorded, after event number `after`.
+    /// A page of a session's events after event number `after`, in the order in which they were recorded; and the next
+    /// page's cursor, `None` if this is the last page.
     ///
     /// # Errors
     /// `session_not_found`, `integrity_error`, and the ledger's errors.
@@ -68,7 +69,7 @@ impl Core {
         Ok(())
     }
 
-    /// As [`Events::record`], also for filrouge's own events, which need no lease.
+    /// As [`Events::record`], but accepts filrouge's own events as well. These are written without the caller's fence.
     async fn record_any_event(
         &self,
         scope: &Scope,

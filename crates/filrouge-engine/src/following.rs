@@ -20,10 +20,10 @@ pub use live::Follower;
 pub(crate) use live::Live;
 pub use tail::{Tail, TailEvent};
 
-/// The pause of a waiting reader after a commit: commits within it cost only one poll.
+/// The first pause of a waiting reader between a commit and the next poll: all commits within the pause cost one poll.
 const POLL_GAP: Duration = Duration::from_millis(25);
-/// The longest pause, after repeated polls without news: many readers that commits of other sessions wake must not overload the
-/// store.
+/// The longest pause. Each poll without news doubles the pause, so that commits of other sessions, which wake every
+/// reader, do not overload the store.
 const POLL_GAP_MAX: Duration = Duration::from_millis(400);
 
 /// The scope for changes: the end user's sessions for a caller with an identity, otherwise the entire tenant.
@@ -49,7 +49,8 @@ impl Following {
         self.ledger.changes(&scope, after, limit).await
     }
 
-    /// As [`Self::changes`], but waits until there are changes; an empty page when there are none by `until`.
+    /// As [`Self::changes`], but waits until there are changes. Returns an empty page when there are none until
+    /// `until`.
     ///
     /// # Errors
     /// As [`Self::changes`].
@@ -66,7 +67,7 @@ impl Following {
         loop {
             commits.borrow_and_update();
             let page = self.ledger.changes(&scope, after, limit).await?;
-            // Commits of others also advance the cursor, so that they are examined once.
+            // Changes outside the scope advance the cursor as well, so that they are examined only once.
             after = page.next;
             if !page.data.is_empty() || Instant::now() >= until {
                 return Ok(page);

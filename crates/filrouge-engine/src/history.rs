@@ -1,9 +1,11 @@
-//! Conversation history in two scopes, under the names of its contract (DESIGN §7, docs/history-contract.md), for an application
-//! that keeps its history as the contract describes.
+//! Conversation history by session and by end user, with the method names of a specification that is older than
+//! filrouge:
+//! *the contract* (DESIGN §7, docs/history-contract.md). It is for applications that keep their history as the contract
+//! says.
 //!
-//! It has no rules of its own: sessions, turns and links are those of the services. Beyond the contract, each call names the
-//! identity on whose behalf it runs: an identity's history looks absent to all others (P6), and a session id alone gives no
-//! access once the session is linked.
+//! This module adds no rules: it calls the services for sessions, turns and links. Unlike in the contract, each call
+//! names the identity on whose behalf it runs. An identity's history looks absent to all others (P6), and once a
+//! session is linked, its id alone gives no access.
 
 use std::sync::Arc;
 
@@ -32,9 +34,10 @@ pub struct QuestionAnswer {
     pub answer_neutral: String,
 }
 
-/// The history of one tenant. Over an engine whose ledger is [`filrouge_store::hot::EphemeralSessions`] it is the contract's
-/// ephemeral store. Over [`crate::scopes::TieredLedger`], turns without an identity are ephemeral and those of an identity
-/// durable; a login moves the earlier anonymous turns to the ledger.
+/// The history of one tenant. Its durability depends on the engine's ledger. On
+/// [`filrouge_store::hot::EphemeralSessions`], all turns are ephemeral. On [`crate::scopes::TieredLedger`], turns
+/// without an identity are ephemeral and those of an identity durable; a login moves the earlier anonymous turns to the
+/// ledger.
 #[derive(Clone)]
 pub struct History {
     engine: Arc<Engine>,
@@ -53,8 +56,8 @@ impl History {
         }
     }
 
-    /// For development and tests only: finalizing a request without a `turn_id` starts it first. By default, as in production,
-    /// that is an error.
+    /// For development and tests only: [`Self::on_request_finalized`] without a `turn_id` starts the turn first. By
+    /// default, as in production, a missing `turn_id` is an error.
     #[must_use]
     pub const fn with_best_effort_finalize(mut self) -> Self {
         self.best_effort_finalize = true;
@@ -65,8 +68,8 @@ impl History {
         Caller::local(self.tenant.clone(), identity)
     }
 
-    /// Writes the question and returns the turn's id; creates the session when it does not exist. The same session and request
-    /// return the same id, whatever else the call contains: a call never fails because it is a repetition.
+    /// Writes the question and returns the turn's id; creates the session when it does not exist. The same session and
+    /// request return the same id, whatever else the call contains: a call never fails because it is a repetition.
     ///
     /// # Errors
     /// As [`crate::Turns::start`].
@@ -81,7 +84,8 @@ impl History {
         Ok(turn.await?.turn_id)
     }
 
-    /// Writes the answer. Repeating it with the same answer changes nothing; the first answer and its commit time remain.
+    /// Writes the answer. Repeating it with the same answer changes nothing; the first answer and its commit time
+    /// remain.
     ///
     /// # Errors
     /// As [`crate::Turns::finalize`].
@@ -98,8 +102,8 @@ impl History {
         turn.await.map(drop)
     }
 
-    /// The newest finalized turns, at most `limit` and 500, oldest first; without those that were redacted or replaced. Returns
-    /// none for a session that does not exist, has expired, or belongs to another identity.
+    /// The newest finalized turns, oldest first, at most `limit` and at most 500; without those that were redacted or
+    /// replaced. Returns none for a session that does not exist, has expired, or belongs to another identity.
     ///
     /// # Errors
     /// `session_erased`, `integrity_error`, and the store's errors.
@@ -122,8 +126,8 @@ impl History {
         }
     }
 
-    /// Question and answer pairs for prompts: of the newest finalized turns, in the neutral language, oldest first. A question
-    /// that was asked twice occurs twice. A turn whose answer has no text is left out.
+    /// Pairs of question and answer for prompts: those of the newest finalized turns in the neutral language, oldest
+    /// first. A question that was asked twice occurs twice. A turn whose question or answer has no text is left out.
     ///
     /// # Errors
     /// As [`Self::list_recent_finalized_turns`].
@@ -180,8 +184,8 @@ impl History {
     /// Links the session to the identity, and creates it when it does not exist. Repeating it changes nothing.
     ///
     /// # Errors
-    /// `session_linked` when another identity owns the session (logged as `[SESSIONS][LINK_REFUSED]`), `session_erased`, and the
-    /// store's.
+    /// `session_linked` when another identity owns the session (logged as `[SESSIONS][LINK_REFUSED]`),
+    /// `session_erased`, and the store's.
     pub async fn upsert_session_link(
         &self,
         identity_id: IdentityId,
@@ -200,12 +204,13 @@ impl History {
             Err(failure) if failure.code != ErrorCode::SessionConflict => return Err(failure),
             _ => {}
         }
-        // Another caller created it in the meantime.
+        // Another caller has created the session in the meantime.
         let link = self.engine.sessions.link(&caller, session_id, identity_id);
         link.await.map(drop)
     }
 
-    /// Links the session to the identity before anything is written on its behalf; `false` when the session does not exist.
+    /// Links the session to the identity before anything is written on its behalf; `false` when the session does not
+    /// exist.
     async fn link(&self, identity: &IdentityId, session: &SessionId) -> Result<bool, Failure> {
         let caller = self.caller(Some(identity.clone()));
         let sessions = &self.engine.sessions;
@@ -223,13 +228,14 @@ impl History {
         }
     }
 
-    /// Records a turn as the caller describes it, open or finalized, with its times. Inserting a stored turn does not change it,
-    /// except that a stored open turn that is finalized here gets its answer.
+    /// Records a turn as the caller describes it, open or finalized, with its times. If the turn is already stored, it
+    /// is not changed, with one exception: a stored turn that is open gets the answer of a finalized one.
     ///
     /// # Errors
-    /// `invalid` without an identity or a question, or for a turn that ended without an answer; `turn_redacted` for one whose
-    /// contents were erased; `turn_mismatch` when the id is not the one derived from session and request, or when another
-    /// identity owns the stored turn; `session_conflict` when another identity owns the session; and the store's errors.
+    /// `invalid` without an identity or a question, or for a turn that is neither open nor finalized; `answer_missing`
+    /// for a finalized turn without a neutral answer; `turn_redacted` for one whose contents were erased;
+    /// `turn_mismatch` when the id is not the one derived from session and request, or when another identity owns the
+    /// stored turn; `session_conflict` when another identity owns the session; and the store's errors.
     pub async fn insert_turn(&self, turn: Turn) -> Result<(), Failure> {
         self.check(&turn)?;
         let Some(identity) = turn.identity_id.clone() else {
@@ -304,8 +310,8 @@ impl History {
         Ok(())
     }
 
-    /// Writes the final fields of a stored turn; never creates one. Repeating it with the same answer changes nothing; the commit
-    /// time is `finalized_at_utc`.
+    /// Writes the final fields of a stored turn; never creates a turn. Repeating it with the same answer changes
+    /// nothing. The time that the contract calls `finalized_at_utc` is the time of this commit.
     ///
     /// # Errors
     /// As [`Self::finalize_turn`]; another identity's turn looks absent.
@@ -320,12 +326,12 @@ impl History {
             .await
     }
 
-    /// Call it once per request, before the work on it begins: links the session to the identity, if there is one, and writes the
-    /// question. Returns the turn's id, with which it is finalized.
+    /// Links the session to the identity, if there is one, and writes the question. The application calls this once per
+    /// request, before it works on the request. Returns the turn's id, with which the turn is finalized.
     ///
     /// # Errors
-    /// `session_linked` when another identity owns the session, before anything is written; `invalid` without any question; and
-    /// as [`Self::start_turn`].
+    /// `session_linked` when another identity owns the session, before anything is written; `invalid` without any
+    /// question; and as [`Self::start_turn`].
     pub async fn on_request_started(
         &self,
         identity_id: Option<IdentityId>,
@@ -339,7 +345,8 @@ impl History {
         let caller = self.caller(identity_id.clone());
         let turns = &self.engine.turns;
         let turn = turns.start(&caller, session_id.clone(), request).await?;
-        // An anonymous caller created the session in the meantime.
+        // A turn that does not begin at seq 1 shows that another caller has created the session anonymously in the
+        // meantime.
         if let Some(identity) = identity_id.filter(|_| !is_linked)
             && turn.first_seq > 1
         {
@@ -348,12 +355,12 @@ impl History {
         Ok(turn.turn_id)
     }
 
-    /// Call it when the answer is available: writes the answer. Where the chat is translated and the request has no translation,
-    /// a copy of the neutral answer is written and flagged. Without a `turn_id`, the turn is first started with `start`, but only
-    /// after [`Self::with_best_effort_finalize`].
+    /// Writes the answer. The application calls this when the answer is available. If the chat is translated and the
+    /// request has no translation, a copy of the neutral answer is written and flagged. Only with
+    /// [`Self::with_best_effort_finalize`] may `turn_id` be absent; then `start` first starts the turn.
     ///
     /// # Errors
-    /// `invalid` without a `turn_id`, and as [`Self::finalize_turn`].
+    /// `invalid` if `turn_id` is absent and may not be, and as [`Self::finalize_turn`].
     pub async fn on_request_finalized(
         &self,
         identity_id: Option<IdentityId>,
@@ -379,7 +386,8 @@ impl History {
     }
 }
 
-/// Whether the ledger does not have the session. If the hot store does not answer, its part of the session is moved later.
+/// Whether the ledger does not have the session. A hot store that does not answer counts as well: what it has of the
+/// session is moved to the ledger later.
 fn is_absent(failure: &Failure) -> bool {
     matches!(
         failure.code,

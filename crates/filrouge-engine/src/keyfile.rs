@@ -37,7 +37,7 @@ fn broken(path: &Path, what: impl std::fmt::Display) -> Failure {
 /// Whether a write may replace the file, and whether it is durable once it returns.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum WriteMode {
-    /// Creates the file; an existing file is not changed.
+    /// Creates the file, durably. An existing file is not changed, which is no error.
     New,
     /// Replaces the old file; the new one is durable once the call returns.
     Durable,
@@ -45,7 +45,7 @@ pub(crate) enum WriteMode {
     Unsynced,
 }
 
-/// Writes a file atomically: after a crash it has either the old or the new content, never a part of it.
+/// Writes a file atomically: after a crash, the file has either the complete old or the complete new content.
 pub(crate) fn write_atomic(path: &Path, bytes: &[u8], mode: WriteMode) -> io::Result<()> {
     let directory = path
         .parent()
@@ -111,8 +111,8 @@ pub fn load(path: &Path) -> Result<Keyring, Failure> {
     Keyring::new(secrets, stored.active).map_err(|e| broken(path, e))
 }
 
-/// Reads the keyring, creating one with a single key when there is none. When two processes create one at the same time, one wins
-/// and both use it.
+/// Reads the keyring; creates one with a single key when there is none. When two processes create a keyring at the same
+/// time, both use the one that was created first.
 ///
 /// # Errors
 /// As [`load`].
@@ -128,7 +128,7 @@ pub fn load_or_create(path: &Path, entropy: &dyn Entropy) -> Result<Keyring, Fai
     load(path)
 }
 
-/// Adds a key and makes it the active one; the older keys still verify what they signed.
+/// Adds a key and makes it the active one. The older keys remain, to verify what they signed.
 ///
 /// # Errors
 /// As [`load`].

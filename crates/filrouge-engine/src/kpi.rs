@@ -1,6 +1,7 @@
 //! Key figures of live calls, counted from the events of a tenant's sessions over a time window (DESIGN §6, §12).
 //!
-//! An event counts by when it happened (`at`), not by when it was recorded. Each figure's definition is in `docs/kpi.md`.
+//! An event counts by when it happened (`at`), not by when it was recorded. Each figure's definition is in
+//! `docs/kpi.md`.
 
 use filrouge_store::command::{Scope, Viewer};
 use filrouge_types::{ErrorCode, Failure, TenantId, Timestamp};
@@ -45,7 +46,7 @@ pub struct KpiQuery {
     pub since: Option<Timestamp>,
     /// Counts events before this moment; by default now.
     pub until: Option<Timestamp>,
-    /// One row per period; without it, one row for all.
+    /// The period of each row; `None` for one row that covers the entire window.
     pub by: Option<Every>,
 }
 
@@ -83,14 +84,16 @@ pub struct KpiRow {
 }
 
 impl Events {
-    /// The key figures of the caller's tenant, one row per week or day, including empty ones. One pass over the window's events;
-    /// memory is bounded by the sessions of one row, at somewhat more than 16 bytes each.
+    /// The key figures of the caller's tenant: one row per week or day, including those without events, or one row for
+    /// the entire window. Reads the window's events once. Memory is bounded by the sessions of one row, at somewhat
+    /// more than 16 bytes each.
     ///
     /// Sessions that are only in the hot store are not counted.
     ///
     /// # Errors
-    /// `forbidden` on behalf of an end user; `invalid` for a window that is empty or has too many rows; `limit_exceeded` when one
-    /// row has more sessions than can be counted; `integrity_error`, `key_missing`, and the ledger's errors.
+    /// `forbidden` on behalf of an end user; `invalid` for a window that is empty or has too many rows;
+    /// `limit_exceeded` when one row has more sessions than can be counted; `integrity_error`, `key_missing`, and the
+    /// ledger's errors.
     pub async fn key_figures(
         &self,
         caller: &Caller,
@@ -134,7 +137,7 @@ impl Events {
     }
 }
 
-/// Key figures cover a tenant, not the view of one end user.
+/// Refuses the scope of an end user: key figures cover an entire tenant.
 fn check_operator(scope: &Scope) -> Result<(), Failure> {
     match scope.viewer {
         Viewer::Operator => Ok(()),

@@ -1,7 +1,8 @@
-//! The engine: services by subject over one ledger. Each takes a caller, checks its permission, and turns the request into a
-//! write or a verified read. The crate also holds the tiered ledger, the spool, the keys and the anchor (DESIGN §4, §5, §9).
+//! The engine: services over one ledger, one for each subject. A service takes a caller, checks the caller's
+//! permission, and turns the request into a write or a verified read. The crate also contains the tiered ledger, the
+//! spool, the keys and the anchor (DESIGN §4, §5, §9).
 //!
-//! It depends on stores only through their port.
+//! The crate depends on no particular backend: it knows stores only as [`filrouge_store::Ledger`] and similar traits.
 
 pub mod anchor;
 pub mod api_keys;

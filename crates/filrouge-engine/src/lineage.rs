@@ -96,8 +96,8 @@ impl Lineage {
 }
 
 impl Stats {
-    /// The lineage of a session, from one consistent snapshot of the store. An ancestor that the caller cannot see is a gap, and
-    /// a descendant that the caller cannot see is not listed: a foreign id looks absent (P6).
+    /// The lineage of a session, from one consistent snapshot of the store. An ancestor that the caller cannot see is a
+    /// gap, and a descendant that the caller cannot see is not listed: a foreign id looks absent (P6).
     ///
     /// # Errors
     /// `session_not_found`, `session_erased`, and the ledger's errors.
@@ -174,7 +174,8 @@ pub(crate) fn descendants<V: View + ?Sized>(
     })
 }
 
-/// The children of a session in the order of creation, at most the `limit` newest ones, and whether there are older ones.
+/// The children of a session in the order of creation, at most the `limit` newest ones, and whether there are older
+/// ones.
 fn children<V: View + ?Sized>(
     snapshot: &VerifiedSnapshot<'_, V>,
     scope: &Scope,

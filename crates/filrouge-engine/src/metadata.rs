@@ -1,4 +1,4 @@
-//! Metadata: the policy for turns' metadata in the ledger, and the hashing of addresses in all metadata (DESIGN §7).
+//! Metadata: the policy for turns' metadata in the ledger, and the hashing of IP addresses in all metadata (DESIGN §7).
 
 use std::net::{IpAddr, SocketAddr};
 
@@ -29,8 +29,9 @@ impl MetadataPolicy {
 /// The member that stores an address as a hash.
 const HASH: &str = "ip_hash";
 
-/// Members that hold an address, in lower case and without `-` and `_`. When there are several, the first of this list counts:
-/// names for the client's address precede names that may hold the address of the operator's own proxy.
+/// Names of members that contain an IP address, in lower case and without `-` and `_`. If an object has several of
+/// them, the first of this list counts. Names for the client's address precede names that may stand for the operator's
+/// own proxy.
 const ADDRESSES: [&str; 7] = [
     "clientip",
     "ip",
@@ -46,17 +47,18 @@ const ADDRESSES: [&str; 7] = [
 pub(crate) enum Nulls {
     /// A value without information.
     Values,
-    /// Removes a member, as in a JSON merge patch (RFC 7396); within arrays, `null` is a value without information here as well.
+    /// Removes a member, as in a JSON merge patch (RFC 7396). Within arrays, `null` remains a value without
+    /// information.
     Remove,
 }
 
-/// Whether a member of this name holds an address, which is stored only as `ip_hash` (DESIGN §7).
+/// Whether a member of this name contains an IP address, which is stored only as `ip_hash` (DESIGN §7).
 #[must_use]
 pub fn is_address(name: &str) -> bool {
     address_rank(name).is_some()
 }
 
-/// The rank of a member among [`ADDRESSES`], if it holds an address.
+/// The index of a member's name in [`ADDRESSES`], if it is there.
 fn address_rank(name: &str) -> Option<usize> {
     let letters = name.bytes().filter(|b| !matches!(b, b'-' | b'_'));
     let letters = letters.map(|b| b.to_ascii_lowercase());
@@ -68,7 +70,8 @@ fn is_address_or_hash(name: &str) -> bool {
     name == HASH || address_rank(name).is_some()
 }
 
-/// Parses the address in a text, without its port, brackets or zone. An IPv4 address mapped to IPv6 is returned as IPv4.
+/// Parses the IP address in a text; drops a port, brackets and a zone. An IPv4 address mapped to IPv6 is returned as
+/// IPv4.
 fn address(text: &str) -> Option<IpAddr> {
     let bare = text.strip_prefix('[').and_then(|t| t.strip_suffix(']'));
     let bare = bare.unwrap_or(text);
@@ -102,9 +105,10 @@ fn hash_of(text: &str, keyring: &Keyring, tenant: &TenantId) -> RawJson {
     RawJson::from_checked(format!("\"{}\"", hex::encode(hash)))
 }
 
-/// Replaces addresses in metadata: in each object, all members that hold an address become one member `ip_hash`. An existing
-/// `ip_hash` is kept, and hashed only if it is an address itself. A value that is not an address is hashed as its text. Under
-/// [`Nulls::Remove`], the `null` of an address is kept, and also removes `ip_hash` if no other member provides one.
+/// Replaces IP addresses in metadata: in each object, all members whose name is in [`ADDRESSES`] become one member
+/// `ip_hash`. If such a member's value is not an address, its text is hashed. An existing `ip_hash` is kept; only if
+/// its value is itself an address, it is hashed. Under [`Nulls::Remove`], an address member that is `null` stays;
+/// `ip_hash` then becomes `null` as well, unless another member provides an address.
 #[must_use]
 pub(crate) fn without_addresses(
     metadata: RawJson,
@@ -215,7 +219,7 @@ fn string_end(bytes: &[u8], mut at: usize) -> usize {
     bytes.len()
 }
 
-/// Replaces the members of one object that hold addresses by one `ip_hash`.
+/// Replaces the address members of one object by one `ip_hash`.
 fn hashed_members(object: RawJson, nulls: Nulls, keyring: &Keyring, tenant: &TenantId) -> RawJson {
     let (others, address_members) = take_members(&object, is_address_or_hash);
     // Of duplicate names the last one counts, as in most JSON readers.

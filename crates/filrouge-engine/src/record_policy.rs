@@ -1,5 +1,5 @@
-//! The part of a conversation that the ledger records (DESIGN §7): all of it, or only questions and answers; and counts of the
-//! rest.
+//! Decides which part of a conversation the ledger records (DESIGN §7), all of it or only questions and answers, and
+//! counts what is left out.
 
 use filrouge_store::Scope;
 use filrouge_store::hot::{FieldRetention, ItemRetention};
@@ -17,7 +17,7 @@ pub(crate) struct LeftOut {
 }
 
 impl LeftOut {
-    /// Whether an item of this channel is recorded; notes its channel otherwise.
+    /// Whether an item of this channel is recorded. If it is not, adds it to the items left out.
     pub(crate) fn keeps(&mut self, record: ItemRetention, channel: &Channel) -> bool {
         let keeps = record.keeps(channel);
         if !keeps {
@@ -56,7 +56,8 @@ pub(crate) fn kept_metadata(
 }
 
 impl Core {
-    /// The retention that applies to writes of this session; while the session is only in the hot store, everything is kept.
+    /// The policy that applies to writes of this session. While the session is only in the hot store, everything is
+    /// kept.
     pub(crate) async fn keep(
         &self,
         scope: &Scope,

@@ -109,7 +109,7 @@ pub struct AppendItems {
 }
 
 impl AppendItems {
-    /// These items, without conditions.
+    /// Appends `items` without a condition: neither a seq nor a fence is checked.
     #[must_use]
     pub const fn new(items: Vec<ItemBody>) -> Self {
         Self {
@@ -276,13 +276,13 @@ pub struct RecordEvent {
     pub detail: Option<RawJson>,
 }
 
-/// Reads at most one item more than a turn can hold, so that an excess is still detected.
+/// Reads at most one item more than a turn can have: enough to detect that there are too many.
 fn items<'de, D: Deserializer<'de>>(d: D) -> Result<Vec<ItemBody>, D::Error> {
     let max = usize::try_from(TURN_ITEMS_MAX).unwrap_or(usize::MAX);
     objects(d, max.saturating_add(1))
 }
 
-/// Reads a present value, which may be `null`: a patch distinguishes it from an absent one.
+/// Reads a value that is present and may be `null`: a patch distinguishes `null` from an absent value.
 fn present<'de, T: Deserialize<'de>, D: Deserializer<'de>>(
     d: D,
 ) -> Result<Option<Option<T>>, D::Error> {
@@ -294,6 +294,7 @@ fn not_null<'de, T: Deserialize<'de>, D: Deserializer<'de>>(d: D) -> Result<Opti
     T::deserialize(d).map(Some)
 }
 
+/// The bytes of an optional text in a request's fingerprint: an absent text differs from every present one.
 pub(crate) fn optional_bytes(text: Option<&str>) -> Vec<u8> {
     text.map_or_else(|| vec![0], |t| [b"1", t.as_bytes()].concat())
 }

@@ -1,5 +1,6 @@
-//! Restoring a conversation: a filtered view, never a rewrite (DESIGN §5). Turns are in order of ordinal, items in order of seq
-//! inside a turn. Whatever the window, the result has no orphan result, no dangling call and no half pair.
+//! Restores a conversation as the context for a model: a filtered view, never a rewrite (DESIGN §5). Turns are in order
+//! of ordinal, and items within a turn in order of seq. Whatever the window, the context has no tool result without its
+//! call, no call without a result, and no pair without its question or answer.
 
 use filrouge_store::read::in_session;
 use filrouge_types::{Failure, SessionId};

@@ -1,17 +1,18 @@
-//! A tiered ledger (DESIGN §7): sessions of known identities are in the durable ledger, with copies of their newest turns in a
-//! hot store. Anonymous sessions that need not be durable are only in the hot store.
+//! A tiered ledger (DESIGN §7): sessions of known identities are in the durable ledger, with copies of their newest
+//! turns in a hot store. Anonymous sessions that need not be durable are only in the hot store.
 //!
-//! | session and caller | answered by |
+//! | session and caller | handled by |
 //! |---|---|
-//! | any, under `durable = all` | the ledger |
-//! | a session that is in the ledger, also an erased one | the ledger |
-//! | any other, an anonymous caller | the hot store |
-//! | any other, the operator | the hot store if it holds the session; else the ledger |
-//! | any other, an identity reads | the hot store if it holds the session and the rules show it |
-//! | any other, an identity writes | the ledger, after the session was moved there from the hot store: a login |
+//! | any session, under `durable = all` | the ledger |
+//! | a session that is in the ledger or was erased from it | the ledger |
+//! | any other session, an anonymous caller | the hot store |
+//! | any other session, the operator | the hot store if it has the session; otherwise the ledger |
+//! | any other session, an identity reads | the hot store if it has the session; otherwise the ledger |
+//! | any other session, an identity writes | the ledger, once the session was moved there from the hot store (login) |
 //!
-//! A request for a durable session waits for the hot store only to remove contents from it, and, under `durable = authenticated`,
-//! once in each process to learn whether it holds turns from before a login. It never waits longer than the hot store's timeout.
+//! A request for a durable session waits for the hot store in two cases only: to remove contents from it, and, under
+//! `durable = authenticated`, once in each process to search it for turns from before a login. The request never waits
+//! longer than the hot store's timeout.
 
 use std::sync::{Arc, Weak};
 use std::time::Duration;
@@ -56,9 +57,10 @@ use verified::Sightings;
 
 /// The maximum number of sessions that are remembered as being in the ledger.
 const IN_LEDGER_MAX: usize = 65_536;
-/// The maximum number of sessions for which the extent of the last copy is remembered.
+/// The maximum number of sessions for which the extent of the newest copy is remembered.
 const FILLED: usize = 16_384;
-/// The maximum number of tries to remove an invisible ephemeral session, and the pause between two tries.
+/// The maximum number of tries to remove an ephemeral session that the ledger's session of the same id hides; and the
+/// pause after the first try, which grows with each further one.
 const REMOVAL_TRIES: (u32, Duration) = (3, Duration::from_millis(50));
 
 /// The maximum time that closing waits for steps (updates of copies) that have not reached the hot store.
@@ -78,12 +80,14 @@ pub struct TieredLedger {
     copies: Copies,
     known_in_ledger: Cache<HotKey, InLedger>,
     verified: Sightings,
+    /// For each session, the seq up to which the newest copy was built, and the limit of turns that was requested for
+    /// it.
     filled: Cache<HotKey, (u64, usize)>,
     /// Permits for building copies.
     filling: Arc<Semaphore>,
-    /// Incarnations of ephemeral sessions whose names were not in the ledger after this process wrote to them.
+    /// The incarnations of ephemeral sessions whose ids were not in the ledger after this process wrote to them.
     only_hot: Cache<HotKey, u64>,
-    /// Held for reading by each write that deletes contents, until it is done.
+    /// Each write that deletes contents locks this for reading until the write is done; closing locks it for writing.
     clearing: Arc<RwLock<()>>,
 }
 
@@ -125,8 +129,8 @@ impl LedgerLayer for TieredLedger {
 }
 
 impl TieredLedger {
-    /// A tiered ledger of `ledger`, whose keys are `keyring`, with `hot` in front of it. Call it within a Tokio runtime: a task
-    /// sends steps until the tiered ledger is dropped.
+    /// A tiered ledger of `ledger`, whose keys are `keyring`, with `hot` in front of it. Call it within a Tokio
+    /// runtime: a task sends steps until the tiered ledger is dropped.
     #[must_use]
     pub fn new(
         ledger: Arc<dyn Ledger>,
@@ -178,15 +182,15 @@ impl TieredLedger {
         }
     }
 
-    /// Waits until the hot store has received all writes that were answered before, and running copies are complete. Steps that
-    /// the hot store does not accept are counted.
+    /// Waits until the hot store has received the steps of all writes that have returned, and until copies that are
+    /// being built are complete. A step that the hot store does not accept is dropped and counted.
     pub async fn settle(&self) {
         self.copies.settle().await;
         // The semaphore is never closed.
         let _none = self.filling.acquire_many(FILLS).await;
     }
 
-    /// Sends a write to the tier that holds its session.
+    /// Sends a write to the tier of its session.
     async fn write_to_tier(&self, command: Command) -> Result<CommittedWrite, Failure> {
         if !self.has_scopes() {
             return self.write_to_ledger(command).await;
@@ -197,8 +201,8 @@ impl TieredLedger {
         }
     }
 
-    /// A write that deletes contents in both tiers. It runs to its end even if the caller is gone, because stopping halfway
-    /// would leave contents that must be deleted.
+    /// Performs a write that deletes contents in both tiers. It completes even if the caller is gone, because stopping
+    /// halfway would leave contents that must be deleted.
     async fn write_uninterrupted(&self, command: Command) -> Result<CommittedWrite, Failure> {
         let ended = |what: String| Failure::new(ErrorCode::Internal, what);
         let Some(scopes) = self.this.upgrade() else {
@@ -271,7 +275,7 @@ impl TieredLedger {
         }
     }
 
-    /// Removes the copy. If that fails, the failure is recorded, and the removal is retried.
+    /// Removes the copy. A removal that fails is retried later.
     async fn remove_copy(&self, key: HotKey, pending: PendingRemoval, removal: Removal) {
         self.verified.forget(&key);
         pending.remove(removal).await;
@@ -297,8 +301,8 @@ impl TieredLedger {
         }
     }
 
-    /// A write to a durable session. After an identity's first write to it in this process, the hot store is searched for turns
-    /// from before the login.
+    /// Performs a write to a durable session. After an identity's first write to it in this process, searches the hot
+    /// store for turns from before the login.
     async fn write_durable(&self, command: Command) -> Result<CommittedWrite, Failure> {
         let due = self.due_search(&command);
         let stored = self.write_to_ledger(command).await?;
@@ -310,13 +314,14 @@ impl TieredLedger {
                 .is_some_and(|state| state.searched)
             {
                 self.known_in_ledger.insert(key, InLedger::default());
-                // An ephemeral session of that name may have been created between the search and this write.
+                // An ephemeral session of that id may have been created between the search and this write.
                 self.search(&scope, &session, &identity).await;
             }
         }
         Ok(stored)
     }
 
+    /// The search that a write requires; `None` if the write has no identity, or if the hot store was searched already.
     fn due_search(&self, command: &Command) -> Option<(Scope, SessionId, IdentityId)> {
         let scope = &command.scope;
         let session = command.write.session_id()?;
@@ -326,7 +331,7 @@ impl TieredLedger {
         due.then(|| (scope.clone(), session.clone(), identity.clone()))
     }
 
-    /// A write to an ephemeral session.
+    /// Performs a write to an ephemeral session.
     async fn write_ephemeral(&self, command: Command) -> Result<CommittedWrite, Failure> {
         let written = self.ephemeral.write(&command).await;
         let (outcome, edition) = self.tally.observe(written)?;
@@ -341,13 +346,13 @@ impl TieredLedger {
         if matches!(command.write, Write::Redact(_) | Write::Erase(_)) {
             self.gate.raise(tenant, session, edition).await?;
         }
-        // The name may have entered the ledger at the same time. Then the ledger has the session, and this ephemeral one is
-        // invisible.
+        // A session of this id may have been created in the ledger at the same time. It hides this ephemeral session,
+        // so the write must fail.
         let key = self.key(&command.scope, session);
         if self.only_hot.get(&key) != Some(edition.incarnation) {
             if self.in_ledger(&command.scope, session).await?.is_some() {
-                // Only a session that this write created is ended: an older one holds earlier turns, which a login moves to the
-                // name's owner.
+                // The ephemeral session is removed only if this write created it. An older one has earlier turns, which
+                // a login moves to the owner of the ledger's session.
                 if edition.version == 1 {
                     self.end(tenant, session, edition).await?;
                 }
@@ -358,7 +363,8 @@ impl TieredLedger {
         Ok(stored)
     }
 
-    /// Ends an invisible ephemeral session, unless another process has written to it since: that process makes the same check.
+    /// Removes an ephemeral session that the ledger's session of the same id hides, unless another process has written
+    /// to it since `edition`: that process makes the same check.
     async fn end(
         &self,
         tenant: &TenantId,

@@ -1,8 +1,11 @@
 //! Keeps credentials out of the ledger (DESIGN §8).
 //!
-//! Two kinds are masked. Text that has the form of a credential is masked in users' texts and in arguments of tool calls, by
-//! shape: lengths, alphabets and surrounding words as issuers document them. Values of `runtime_context` that its allow-list
-//! does not name are known exactly, and are masked wherever they reappear in the same turn.
+//! Two kinds are masked:
+//!
+//! - Credentials recognized by their *shape*: the lengths, alphabets and surrounding words that issuers document. They
+//!   are masked in users' texts, in arguments of tool calls and in the state of checkpoints.
+//! - *Known secrets*: the values in a turn's `runtime_context` that the allow-list does not name. They are masked
+//!   wherever they reappear in the same turn.
 
 mod header;
 mod json;

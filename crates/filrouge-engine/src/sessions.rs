@@ -17,10 +17,11 @@ use crate::requests::{CloseSession as CloseRequest, CreateSession, PatchSession}
 use crate::written::Written;
 
 impl Sessions {
-    /// Creates a session. If the caller has it already, returns it as a replay.
+    /// Creates a session, under a random id if the request has none. If the session exists and the caller may see it,
+    /// returns it unchanged as a replay.
     ///
     /// # Errors
-    /// `session_conflict` when another owner has the id, `invalid`, and the ledger's errors.
+    /// `session_conflict` when a session of another owner has the id, `invalid`, and the ledger's errors.
     pub async fn create(
         &self,
         caller: &Caller,
@@ -57,17 +58,19 @@ impl Sessions {
     fn random_session_id(&self) -> Result<SessionId, Failure> {
         let mut bytes = [0; 16];
         self.entropy.fill(&mut bytes)?;
-        // Sortable by time, so that ids generated one after the other are adjacent in an index.
+        // The id begins with the time, so that ids generated one after the other are adjacent in an index.
         let millis = self.clock.now().as_millis().to_be_bytes();
         bytes[..6].copy_from_slice(&millis[2..]);
         SessionId::new(TurnId::from_bytes(bytes).to_string())
             .map_err(|e| Failure::new(ErrorCode::Internal, e.to_string()))
     }
 
-    /// Changes the listed fields of a session; with `versions`, only if its version is one of them.
+    /// Changes those fields of a session that the request contains. With `versions`, only if the session's version is
+    /// one of them.
     ///
     /// # Errors
-    /// `precondition_failed`, `session_not_found`, `session_erased`, `invalid`, `limit_exceeded`, and the ledger's errors.
+    /// `precondition_failed` if the version is none of them, `session_not_found`, `session_erased`, `invalid`,
+    /// `limit_exceeded`, the errors of fences, and the ledger's.
     pub async fn patch(
         &self,
         caller: &Caller,
@@ -100,10 +103,10 @@ impl Sessions {
             .await
     }
 
-    /// Closes a session: it accepts no new turns, while open ones may still end. Repeating it changes nothing.
+    /// Closes a session: it accepts no new turns, while open ones may still end. Closing it again changes nothing.
     ///
     /// # Errors
-    /// `session_not_found`, `session_erased`, `limit_exceeded`, those of fences, and the ledger's errors.
+    /// `session_not_found`, `session_erased`, `limit_exceeded`, the errors of fences, and the ledger's.
     pub async fn close(
         &self,
         caller: &Caller,
@@ -118,11 +121,11 @@ impl Sessions {
         self.write_session(scope, Write::CloseSession(close)).await
     }
 
-    /// Assigns an anonymous session its owner (DESIGN §7). Repeating it with the same owner changes nothing.
+    /// Makes an identity the owner of an anonymous session (DESIGN §7). If it is the owner already, nothing changes.
     ///
     /// # Errors
-    /// `forbidden` on behalf of another end user, `session_linked` when it has another owner, `session_not_found`, and the
-    /// ledger's.
+    /// `forbidden` if the caller acts for an end user other than `identity_id`, `session_linked` if the session has
+    /// another owner, `session_not_found`, and the ledger's errors.
     pub async fn link(
         &self,
         caller: &Caller,
@@ -143,7 +146,7 @@ impl Sessions {
         self.write_session(scope, Write::Link(link)).await
     }
 
-    /// A session.
+    /// Returns the session with this id.
     ///
     /// # Errors
     /// `session_not_found`, `session_erased`, `integrity_error`, and the ledger's errors.
@@ -152,7 +155,7 @@ impl Sessions {
         self.ledger.session(scope, id).await
     }
 
-    /// A page of the caller's sessions, newest first.
+    /// A page of the sessions that the caller may see, newest first.
     ///
     /// # Errors
     /// `invalid` for a bad cursor, `integrity_error`, and the ledger's errors.
@@ -167,10 +170,10 @@ impl Sessions {
         self.ledger.sessions(scope, filter, cursor, limit).await
     }
 
-    /// Verifies a session: whether all of it is unchanged since it was written.
+    /// Verifies that nothing in a session was changed since it was written. What it finds is in the report.
     ///
     /// # Errors
-    /// `session_not_found`, `session_ephemeral`, and the store's when it does not answer.
+    /// `session_not_found`, `session_ephemeral`, and the store's errors if it does not answer.
     pub async fn verify(
         &self,
         caller: &Caller,
@@ -181,13 +184,13 @@ impl Sessions {
         self.ledger.verify(Some((scope, id))).await
     }
 
-    /// Generates a session token when a session that the caller creates requires one and the caller sent none. Later access to
-    /// the session requires the token.
+    /// Generates a session token for a session that the caller is about to create, and adds it to `caller`; later
+    /// access to the session then requires the token. `None` if the session needs no token, or the caller has sent one.
     ///
     /// # Errors
     /// `internal` when the system provides no randomness.
     pub fn fresh_token(&self, caller: &mut Caller) -> Result<Option<SecretString>, Failure> {
-        // An operator's session is anonymous too, because it has no owner.
+        // A session that an operator creates is anonymous as well, because it has no owner.
         let anonymous = caller.identity().is_none();
         if !self.settings.require_session_token || !anonymous || caller.token().is_some() {
             return Ok(None);
@@ -199,21 +202,22 @@ impl Sessions {
         Ok(Some(text))
     }
 
-    /// Adds the session token that the caller presented.
+    /// Adds to the caller the session token `text` that it presented.
     pub fn show_token(&self, caller: &mut Caller, text: &str) {
         let token = self.ledger.keyring().session_token(text);
         *caller = caller.clone().with_token(Some(token));
     }
 
-    /// Whether the session is visible only with the caller's token. An operator, who sees every session, is treated as anonymous.
+    /// Whether an anonymous caller needs this caller's token to see the session. The answer is the same for an
+    /// operator, who could see the session without it.
     pub async fn needs_token(&self, caller: &Caller, id: &SessionId) -> bool {
         let without = Scope::new(caller.tenant().clone(), Viewer::EndUser(None));
         let with = Scope {
             token: caller.token(),
             ..without.clone()
         };
-        // When that is unknown, the answer is yes: a superfluous token does no harm, a missing one makes the session
-        // inaccessible.
+        // If the ledger does not answer, the result is true: a superfluous token does no harm, while a missing one
+        // would make the session inaccessible.
         self.ledger.session(&without, id).await.is_err()
             && match self.ledger.session(&with, id).await {
                 Ok(_) => true,

@@ -17,14 +17,15 @@ use crate::validate::Limits;
 pub struct Settings {
     /// Whether a session may have several open turns.
     pub concurrent_turns: ConcurrentTurns,
-    /// Silence after which a turn counts as interrupted.
+    /// The time without a write after which an open turn counts as interrupted.
     pub turn_timeout: Duration,
-    /// Silence of a recorder after which it counts as gone. A live recorder sends a heartbeat three times as often, and at least
-    /// every [`crate::stream::BEAT`]; all processes of a store need the same timeout.
+    /// The time without a heartbeat after which the process that records a stream counts as gone. It sends a heartbeat
+    /// three times within this time, and at least every [`crate::stream::BEAT`]. All processes of a store need the same
+    /// timeout.
     pub stream_timeout: Duration,
     /// Members of `runtime_context` that become metadata of the question.
     pub runtime_context_allow: Vec<String>,
-    /// The treatment of credentials in users' texts and in parameters of tools.
+    /// What happens to credentials in users' texts and in arguments of tool calls.
     pub credentials: CredentialPolicy,
     /// The members of turns' metadata that the ledger records.
     pub metadata: MetadataPolicy,
@@ -32,7 +33,7 @@ pub struct Settings {
     pub record: RecordPolicies,
     /// The settings of live calls.
     pub calls: CallSettings,
-    /// Whether every anonymous session requires a session token: the caller's own, or a random one.
+    /// Whether every new anonymous session requires a session token: the one that the caller sends, or a random one.
     pub require_session_token: bool,
     /// The limits on requests.
     pub limits: Limits,
@@ -63,12 +64,12 @@ impl Default for Settings {
     }
 }
 
-/// The items that are recorded, by tenant.
+/// Which items the ledger records, by tenant.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct RecordPolicies {
-    /// The policy for all other tenants.
+    /// The policy for tenants that `tenants` does not list.
     pub default: ItemRetention,
-    /// The policies for the tenants listed here.
+    /// The policies of certain tenants.
     pub tenants: BTreeMap<TenantId, ItemRetention>,
 }
 
@@ -81,7 +82,7 @@ impl RecordPolicies {
 }
 
 impl Settings {
-    /// The part of a tenant's conversations that the ledger records.
+    /// Which fields and items of a tenant's conversations the ledger records.
     #[must_use]
     pub fn keep(&self, tenant: &TenantId) -> FieldRetention {
         FieldRetention {

@@ -1,13 +1,15 @@
-//! The spool: a durable queue on this machine's disk for writes of live calls while the ledger does not answer. When it answers
-//! again, the drain writes them into the ledger, in order and once (DESIGN §6, "Ledger down"; docs/spool.md).
+//! The spool: a durable queue on this machine's disk for writes of live calls while the ledger does not answer. When
+//! the ledger answers again, the drain (a background task) writes the queue into it, each session's writes in order,
+//! and each write once (DESIGN §6, "Ledger down"; docs/spool.md).
 //!
 //! | write | while the ledger does not answer |
 //! |---|---|
-//! | under the newest fence of a session, if this process has seen the ledger accept it | is queued here: 202 |
-//! | any other | returns the ledger's failure unchanged: 503 |
+//! | of a live call, under its session's newest fence, which this process has seen the ledger accept | queued: 202 |
+//! | any other | refused with the ledger's failure: 503 |
 //!
-//! While writes of a session are queued, its later writes are queued as well, until none is left. A queued write that the
-//! ledger refuses becomes a dead letter.
+//! While a session has queued writes, its new writes join the queue. An entry (a queued write) is *settled* when it
+//! leaves the queue: the ledger has accepted it, or has refused it and it has become a dead letter, or its session was
+//! erased.
 
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -46,7 +48,7 @@ use state::State;
 /// Options of the spool.
 #[derive(Debug, Clone)]
 pub struct SpoolOptions {
-    /// The directory of the spool's folders.
+    /// The directory that contains a folder for each store, and in it a folder for each process.
     pub directory: PathBuf,
     /// The time that a write of a live call waits for the ledger before it is spooled.
     pub after: Duration,
@@ -54,13 +56,14 @@ pub struct SpoolOptions {
     pub bytes: u64,
     /// The maximum number of queued writes of one session.
     pub session_entries: usize,
-    /// The first and the longest pause between the drain's attempts while the ledger does not answer.
+    /// The first and the longest pause between the drain's attempts to write an entry that the ledger does not accept;
+    /// each pause is twice as long as the one before.
     pub pause: (Duration, Duration),
 }
 
 impl SpoolOptions {
-    /// A spool in `directory` with the defaults: 1 s until a write is spooled, 64 MiB, 10,000 writes per session, retries after
-    /// 100 ms to 2 s.
+    /// A spool in `directory` with the defaults: 1 s until a write is spooled, 64 MiB, 10,000 writes per session,
+    /// retries after 100 ms to 2 s.
     #[must_use]
     pub fn new(directory: impl Into<PathBuf>) -> Self {
         Self {
@@ -73,14 +76,14 @@ impl SpoolOptions {
     }
 }
 
-/// State shared by the drain and the writers.
+/// State shared by the drain and the tasks that serve callers' writes.
 struct Core {
     inner: Arc<dyn Ledger>,
     keyring: Arc<Keyring>,
     entropy: Arc<dyn Entropy>,
     clock: Arc<dyn Clock>,
     options: SpoolOptions,
-    /// Locked before the state when both are locked.
+    /// Code that locks both locks this before `state`.
     files: Mutex<Files>,
     state: Mutex<State>,
     /// Notified when a write is queued.
@@ -88,7 +91,7 @@ struct Core {
     /// Notified when the ledger answers again.
     up: Notify,
     probe: Arc<Probe>,
-    /// Changes whenever the last queued write of a session is settled.
+    /// Changes whenever a session's queue becomes empty. The number itself has no meaning.
     settled: watch::Sender<u64>,
 }
 
@@ -103,7 +106,7 @@ impl Core {
     }
 }
 
-/// A ledger with a spool: writes are queued while the inner ledger does not answer.
+/// A ledger with a spool in front of it: the spool queues writes while the inner ledger does not answer.
 pub struct Spooling {
     core: Arc<Core>,
     stop: watch::Sender<bool>,
@@ -111,8 +114,8 @@ pub struct Spooling {
 }
 
 impl Spooling {
-    /// Opens a spool for the ledger `inner`, whose keys are in `keyring`. Takes over and drains the folders of processes that
-    /// have exited. Call it within a Tokio runtime.
+    /// Opens a spool for the ledger `inner`, whose keys are in `keyring`, and starts the drain. Folders of processes
+    /// that have exited are locked by this process and drained as well. Call it within a Tokio runtime.
     ///
     /// # Errors
     /// `store_unavailable` if the directory cannot be used.
@@ -155,7 +158,8 @@ impl Spooling {
         }))
     }
 
-    /// Stops the drain between two writes; queued writes stay on disk.
+    /// Stops the drain and waits for its end: each session's task finishes the write that it is sending. Queued writes
+    /// stay on disk.
     async fn stop_draining(&self) {
         self.stop.send_replace(true);
         let drain = self

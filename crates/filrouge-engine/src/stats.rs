@@ -133,7 +133,8 @@ impl Stats {
     }
 }
 
-/// Computes the statistics of a session; `room` is the number of items of descendants that may be examined.
+/// Computes the statistics of a session and its descendants; `room` is the maximum number of items of descendants that
+/// are examined.
 fn statistics<V: View + ?Sized>(
     snapshot: &VerifiedSnapshot<'_, V>,
     scope: &Scope,
@@ -173,13 +174,13 @@ fn statistics<V: View + ?Sized>(
 /// The state of a turn while its session's items are counted.
 struct Counted {
     status: TurnStatus,
-    /// Whether a newer version replaced it.
+    /// Whether a newer version replaced the turn.
     replaced: bool,
-    /// Whether it has an item that is not a copy.
+    /// Whether an item of the turn was counted that is not a copy.
     original: bool,
 }
 
-/// Every turn of a session. The result has a few bytes per turn and no texts.
+/// All turns of a session. The result has a few bytes per turn, and no texts.
 fn turns<V: View + ?Sized>(
     snapshot: &VerifiedSnapshot<'_, V>,
     session: &VerifiedSession,
@@ -205,7 +206,7 @@ fn turns<V: View + ?Sized>(
     }
 }
 
-/// A session's two sums: of all items, and of the items that are no copies.
+/// Two sums over a session: over all its items, and over those that are not copied from another session.
 fn of_session<V: View + ?Sized>(
     snapshot: &VerifiedSnapshot<'_, V>,
     session: &VerifiedSession,
@@ -279,7 +280,7 @@ impl Statistics {
         self.last_at = self.last_at.max(more.last_at);
     }
 
-    /// Completes the sums; returns whether names had to be left out.
+    /// Computes the duration and removes names beyond the limit. Returns whether names were removed.
     fn finish(&mut self) -> bool {
         let both = self.first_at.zip(self.last_at);
         self.duration_ms = both.map(|(a, b)| b.as_micros().abs_diff(a.as_micros()) / 1000);
@@ -294,7 +295,7 @@ impl Statistics {
     }
 }
 
-/// Adds names; one more than the limit is kept, to detect that there are more.
+/// Adds names up to one more than the limit, which shows [`Statistics::finish`] that there are too many.
 fn add_names(names: &mut BTreeSet<Box<str>>, more: &BTreeSet<Box<str>>) {
     for name in more {
         if names.len() <= NAMES_MAX && !names.contains(name) {

@@ -1,6 +1,7 @@
-//! Records provider streams while they arrive (DESIGN §4): decoded contents, and how they become drafts and items of a turn.
+//! Records providers' streams while they arrive, as drafts and items of a turn (DESIGN §4).
 //!
-//! A decoder (`filrouge-transcode`) fills a [`Transcript`]; a [`Recording`] writes its contents.
+//! A decoder (`filrouge-transcode`) fills a [`Transcript`]. A [`Recording`] writes the transcript's contents to the
+//! ledger.
 
 mod block;
 mod draft_masker;

@@ -1,4 +1,5 @@
-//! Access to the layers of the ledger, the hot store and the spool, for callers that need more than the ledger port offers.
+//! Access to the layers in front of the ledger (the hot store and the spool), for code that needs more than the
+//! `Ledger` trait offers.
 
 use filrouge_store::Scope;
 use filrouge_types::{Failure, SessionId};
@@ -9,13 +10,13 @@ use crate::scopes::{RecentTurns, TieredLedger, session_ephemeral};
 use crate::spool::{Spooling, Waiting};
 
 impl Engine {
-    /// The ledger with its hot store, if there is one.
+    /// The tiered ledger; `None` if there is no hot store.
     #[must_use]
     pub fn tiers(&self) -> Option<&TieredLedger> {
         self.core.tiers.as_deref()
     }
 
-    /// The ledger with its spool, if there is one.
+    /// The spool; `None` if there is none.
     #[must_use]
     pub fn spool(&self) -> Option<&Spooling> {
         self.core.spool.as_deref()
@@ -23,8 +24,8 @@ impl Engine {
 }
 
 impl Core {
-    /// The newest finalized turns that lists show, from a copy that is verified to match the ledger; `None` means that the caller
-    /// must read the ledger.
+    /// A session's newest finalized turns, as lists show them, from the hot store's copy, if that is verified to match
+    /// the ledger. `None` means that the caller must read the ledger instead.
     ///
     /// # Errors
     /// `session_not_found`, `integrity_error`, and the ledger's errors.
@@ -40,7 +41,8 @@ impl Core {
         }
     }
 
-    /// Refuses a session that is not in the ledger, for operations that need its entire chain.
+    /// Fails with `session_ephemeral` if the session is only in the hot store; for operations that need its chain in
+    /// the ledger.
     pub(crate) async fn check_in_ledger(
         &self,
         scope: &Scope,
@@ -52,7 +54,7 @@ impl Core {
         }
     }
 
-    /// Whether the session is only in the hot store. Then no commit of the ledger concerns it.
+    /// Whether the session is only in the hot store, so that no commit of the ledger concerns it.
     pub(crate) async fn in_hot(&self, scope: &Scope, session: &SessionId) -> Result<bool, Failure> {
         match &self.tiers {
             Some(tiers) => tiers.in_hot(scope, session).await,
@@ -60,7 +62,8 @@ impl Core {
         }
     }
 
-    /// Whether a write to this session would now reach only the hot store. A session that the spool knows is in the ledger.
+    /// Whether a write to this session would now reach only the hot store. That is never so if the spool knows the
+    /// session, because then it is in the ledger.
     pub(crate) async fn is_ephemeral(
         &self,
         scope: &Scope,
@@ -74,7 +77,7 @@ impl Core {
         }
     }
 
-    /// The state of a session whose writes wait in the spool, if the ledger does not answer.
+    /// What the spool knows of a session with queued writes; `None` if it has none, or if the ledger answers.
     pub(crate) fn spooled_state(&self, scope: &Scope, session: &SessionId) -> Option<Waiting> {
         let waiting = self.spool.as_ref()?.waiting(scope, session)?;
         waiting.down.then_some(waiting)

@@ -1,5 +1,5 @@
-//! The sessions of all tenants that commits touched, and the turns to read again: for an index that follows the ledger (DESIGN
-//! §10).
+//! Lets an index follow the ledger: finds the sessions of all tenants that new commits changed, and reads those
+//! sessions or the turns that changed (DESIGN §10).
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
@@ -14,61 +14,62 @@ use crate::caller::{Caller, Permission};
 use crate::conversation::{self, CONTENTS_MAX};
 use crate::engine::IndexFeed;
 
-/// A session that commits touched.
+/// A session that a range of commits changed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Touched {
-    /// Its tenant.
+    /// The session's tenant.
     pub tenant: TenantId,
-    /// Its id.
+    /// The session's id.
     pub session: SessionId,
-    /// The newest of those commits.
+    /// The number of the newest commit in the range that changed the session.
     pub newest: u64,
-    /// Whether it was erased.
+    /// Whether the session was erased.
     pub erased: bool,
-    /// Whether all of it must be read again.
+    /// Whether the entire session must be read again.
     pub whole: bool,
-    /// The seq ranges that were added, inclusive and ascending; none when only listed fields changed.
+    /// The ranges of seqs that were added, as first and last seq, ascending. Empty if no items were added, for example
+    /// if only the title changed.
     pub spans: Vec<(u64, u64)>,
 }
 
-/// The sessions that a range of commits touched.
+/// The sessions that a range of commits changed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Touches {
-    /// The sessions, in the order in which they were first touched.
+    /// The sessions, in the order in which they first changed.
     pub sessions: Vec<Touched>,
-    /// The number of sessions without a readable row.
+    /// The number of changed sessions that `sessions` lacks, because the store has no readable row of them.
     pub unreadable: u64,
-    /// The last commit that was examined, or the requested position when no commit follows it.
+    /// The last commit that was examined, or the requested position if no commit follows it.
     pub upto: Position,
-    /// The time of the commit at the requested position; `None` for the beginning.
+    /// The time of the commit at the requested position; `None` if that is the beginning.
     pub since: Option<Timestamp>,
-    /// The store's newest commit.
+    /// The number of the store's newest commit.
     pub newest: u64,
 }
 
-/// The part of a session to read.
+/// Which part of a session to read.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Extent {
-    /// All of it.
+    /// The entire session.
     Whole,
-    /// The turns of the items with these seqs, each complete and in its newest version, and those of the items that belong to no
-    /// turn.
+    /// What belongs to the items in these inclusive ranges of seqs: the turns of the items, each complete and in its
+    /// newest version, and the items that belong to no turn.
     Turns(Vec<(u64, u64)>),
 }
 
-/// A session in its state at a commit.
+/// A session as it was at a commit.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SessionAtCommit {
-    /// The store's newest commit at that time.
+    /// The number of the store's newest commit when the session was read.
     pub commit_no: u64,
-    /// The owner under which it is listed: [`filrouge_store::Keyring::owner`].
+    /// The keyed hash of the session's owner, or of its session token: [`filrouge_store::Keyring::owner`].
     pub owner: [u8; MAC_BYTES],
-    /// The requested part of it.
+    /// The requested part of the session.
     pub conversation: Recorded,
 }
 
 impl IndexFeed {
-    /// The ledger's newest commit number, as a receiver that is notified of changes.
+    /// A receiver of the number of the ledger's newest commit, which is notified when the number changes.
     #[must_use]
     pub fn commits(&self) -> watch::Receiver<u64> {
         self.ledger.commits()
@@ -86,7 +87,7 @@ impl IndexFeed {
         self.ledger.store_id()
     }
 
-    /// The owner whose sessions lists show to `caller`; `None` when lists show the entire tenant.
+    /// The keyed hash of the owner whose sessions `caller` may list; `None` if it may list those of the entire tenant.
     #[must_use]
     pub fn owner(&self, caller: &Caller) -> Option<[u8; MAC_BYTES]> {
         let keyring = self.ledger.keyring();
@@ -97,11 +98,12 @@ impl IndexFeed {
         }
     }
 
-    /// The sessions of all tenants that at most `commits` commits after `after` touched; commit number 0 is the beginning. `None`
-    /// when `after` is not a commit of this store. Sessions of the hot store are not included.
+    /// The sessions of all tenants that the next commits after `after` changed; at most `commits` commits are examined.
+    /// Commit number 0 means the beginning. `None` if `after` is not a commit of this store. Ephemeral sessions are not
+    /// included.
     ///
     /// # Errors
-    /// `integrity_error` and `key_missing` for the commits themselves, and the ledger's errors.
+    /// `integrity_error` and `key_missing` if the commits cannot be verified, and the ledger's errors.
     pub async fn touched_after(
         &self,
         after: Position,
@@ -112,11 +114,12 @@ impl IndexFeed {
         self.ledger.query(query).await
     }
 
-    /// A session of the ledger as `caller` sees it, or some of its turns, in one consistent snapshot; `None` when it was erased
-    /// or does not exist.
+    /// A session of the ledger as `caller` sees it, or some of its turns, from one consistent snapshot. `None` if the
+    /// session was erased or does not exist.
     ///
     /// # Errors
-    /// `limit_exceeded` when the requested part has more than 256 MiB, `integrity_error`, `key_missing`, and the ledger's errors.
+    /// `limit_exceeded` when the requested part has more than 256 MiB, `integrity_error`, `key_missing`, and the
+    /// ledger's errors.
     pub async fn read_session(
         &self,
         caller: &Caller,
@@ -185,7 +188,7 @@ fn touches<V: View + ?Sized>(
 #[derive(Default)]
 struct TouchCollector {
     sessions: Vec<Touched>,
-    /// The index of each session in `sessions`; `None` for one without a readable row.
+    /// The index of each session in `sessions`; `None` for a session without a readable row.
     indexes: HashMap<SessionPk, Option<usize>>,
     unreadable: u64,
 }
@@ -215,7 +218,7 @@ impl TouchCollector {
         touched.erased |= entry.change == Change::Erased;
         touched.whole |= match entry.change {
             Change::Created(..) => true,
-            // A turn was changed, and the entry does not say which.
+            // Without added items, the entry says that a turn changed, but not which one.
             Change::Items => entry.count == 0,
             _ => false,
         };
@@ -264,7 +267,7 @@ fn turns<V: View + ?Sized>(
     let (mut room, mut ids, mut loose) = (CONTENTS_MAX, BTreeSet::new(), Vec::new());
     for &(first, last) in spans {
         let last = last.min(loaded.head.last_seq);
-        // Not deducted from `room`: these items are read again with their turns.
+        // The items are not deducted from `room`, because they are read again with their turns.
         let mut scan_room = room;
         for item in snapshot.items_between(&loaded, first, last, &mut scan_room)? {
             match item.turn_id {
@@ -282,7 +285,7 @@ fn turns<V: View + ?Sized>(
     for turn in newest.into_values() {
         let mut items =
             snapshot.items_between(&loaded, turn.first_seq, turn.last_seq, &mut room)?;
-        // Other turns' items may be in between.
+        // Items of other turns may be between the turn's own.
         items.retain(|item| item.turn_id == Some(turn.turn_id));
         turns.push((turn, items));
     }

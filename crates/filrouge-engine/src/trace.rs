@@ -1,6 +1,8 @@
-//! Log lines for writes: one for each that adds items to a session, once it is durable, `[SESSIONS][PERSIST_TRACE]` (DESIGN §12),
-//! and one for each claim that is refused, `[SESSIONS][LINK_REFUSED]` (§7). They contain ids, seqs, counts and times; never
-//! content.
+//! Log lines for writes. They contain ids, seqs, counts and times, but never contents.
+//!
+//! - `[SESSIONS][PERSIST_TRACE]`: a write that adds items to a session has become durable (DESIGN §12).
+//! - `[SESSIONS][LINK_REFUSED]`: an identity has tried to create a session, start a turn in it or link it, and was
+//!   refused because another identity owns the session (DESIGN §7).
 
 use std::time::{Duration, Instant};
 
@@ -11,16 +13,16 @@ use filrouge_types::{ErrorCode, Failure, IdentityId, SessionId};
 
 use crate::calls::{journal, word};
 
-/// A write in progress that may need a log line.
+/// A write in progress that may need a log line when it ends.
 pub(crate) struct Trace {
-    /// The name of a write that adds items or a draft.
+    /// The name of the write; `None` for one that adds neither items nor a draft.
     op: Option<&'static str>,
     command: Command,
     session: SessionId,
     began: Instant,
 }
 
-/// The fields of a log line that come from the outcome.
+/// The fields of a log line that come from the write's outcome.
 struct OutcomeFields<'a> {
     put: Option<&'a WrittenRange>,
     status: Option<&'static str>,
@@ -28,7 +30,7 @@ struct OutcomeFields<'a> {
 }
 
 impl Trace {
-    /// Starts to time a write; `None` for one that needs no log line.
+    /// Starts to time a write; `None` if the write needs no log line.
     pub(crate) fn begin(command: &Command) -> Option<Self> {
         let op = op(&command.write);
         if op.is_none() && claimed(command).is_none() {
@@ -42,7 +44,7 @@ impl Trace {
         })
     }
 
-    /// Logs a claim that was refused because another identity owns the session; returns whether the write was such a claim.
+    /// If the write failed because another identity owns the session that it claims, logs that. Returns whether it did.
     pub(crate) fn is_refused_claim(&self, failure: &Failure) -> bool {
         let foreign = matches!(
             failure.code,
@@ -61,7 +63,7 @@ impl Trace {
         claimed.is_some()
     }
 
-    /// Logs a write that is durable now. One that changed nothing is not logged.
+    /// Logs a write that is durable now. A write that changed nothing is not logged.
     pub(crate) fn done(&self, outcome: &Outcome) {
         let Some(op) = self.op else { return };
         if let Write::PutDraft(draft) = &self.command.write {
@@ -127,7 +129,7 @@ impl Trace {
     }
 }
 
-/// The identity that claims the session by creating or linking it.
+/// The identity that becomes the session's owner if the write creates or links the session.
 const fn claimed(command: &Command) -> Option<&IdentityId> {
     match &command.write {
         Write::Link(link) => Some(&link.identity_id),
@@ -177,7 +179,7 @@ const fn closed(close: &Close) -> &'static str {
     }
 }
 
-/// `None` for an outcome that changed nothing.
+/// The fields of the log line; `None` for an outcome that changed nothing.
 fn fields(outcome: &Outcome) -> Option<OutcomeFields<'_>> {
     let fields = |put, status, replayed| OutcomeFields {
         put,

@@ -22,20 +22,20 @@ pub use import::{ImportedTurn, RecordedTurn};
 pub use of_identity::IdentityTurns;
 pub(crate) use start::PastTurn;
 
-/// The turns of a session that a page shows.
+/// Which turns of a session a page contains.
 #[derive(Debug, Clone, Default)]
 pub struct ListTurns {
-    /// Restricts the page to turns with this status.
+    /// If set, the page contains only turns with this status.
     pub status: Option<TurnStatus>,
-    /// Restricts the page to the turn of this request.
+    /// If set, the page contains only the turn that was started with this request id.
     pub request_id: Option<RequestId>,
     /// Whether pages begin with the newest turns; pages of finalized turns always do.
     pub newest: bool,
     /// Whether redacted turns are listed too.
     pub include_redacted: bool,
-    /// The cursor of the page.
+    /// The cursor that the previous page returned; `None` for the first page.
     pub cursor: Option<String>,
-    /// The maximum number of turns.
+    /// The maximum number of turns in the page.
     pub limit: usize,
 }
 
@@ -61,7 +61,7 @@ impl ListTurns {
 }
 
 impl Turns {
-    /// A turn.
+    /// Returns the turn with this id.
     ///
     /// # Errors
     /// `session_not_found`, `turn_not_found`, `turn_mismatch`, `integrity_error`, and the ledger's errors.
@@ -75,11 +75,11 @@ impl Turns {
         self.ledger.turn(scope, session, id).await
     }
 
-    /// A page of a session's turns, oldest first.
+    /// A page of a session's turns: the oldest first, unless the query asks for the newest.
     ///
     /// # Errors
-    /// `forbidden`, also for redacted turns without the permission; `session_not_found`, `invalid` for a bad cursor,
-    /// `integrity_error`, and the ledger's errors.
+    /// `forbidden` without the permission to read, or to read redacted turns if they are requested;
+    /// `session_not_found`, `invalid` for a bad cursor, `integrity_error`, and the ledger's errors.
     pub async fn list(
         &self,
         caller: &Caller,
@@ -109,7 +109,8 @@ impl Turns {
         self.ledger.turns(scope, session, query).await
     }
 
-    /// The page of [`Self::list`] from the hot store's copy; `None` means that the caller must read the ledger.
+    /// The page that [`Self::list`] would return, from the hot store's copy of recent turns. `None` means that the copy
+    /// cannot answer the query, so the caller must use [`Self::list`].
     ///
     /// # Errors
     /// `session_not_found`, `integrity_error`, and the ledger's errors.

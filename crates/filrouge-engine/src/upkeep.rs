@@ -1,5 +1,5 @@
-//! Maintenance that a process performs for its store, and the store's condition. No service in this module concerns any user's
-//! content.
+//! Maintenance that a process performs for its store, and reports on the store's condition. No operation here returns
+//! users' contents.
 
 use std::time::Duration;
 
@@ -18,14 +18,14 @@ mod sweep;
 
 pub(crate) use index::Indexing;
 
-/// The timeout of a query to a store without which live calls can continue.
+/// The timeout of [`Upkeep::probe_store`] if there is a spool, in which live calls continue without the store.
 const QUERY_TIMEOUT: Duration = Duration::from_secs(2);
 
 impl Upkeep {
-    /// Queries the store, so that a store that does not answer is not reported as ready.
+    /// Makes a small query to the store, to find out whether it answers.
     ///
     /// # Errors
-    /// The ledger's; `store_unavailable` after 2 s when there is a spool in which live calls continue.
+    /// The ledger's errors. If there is a spool, also `store_unavailable` after 2 s without an answer.
     pub async fn probe_store(&self) -> Result<(), Failure> {
         let query = self
             .ledger
@@ -60,19 +60,19 @@ impl Upkeep {
         self.ledger.position()
     }
 
-    /// The number of the newest durable commit, as a receiver that is notified of changes.
+    /// A receiver of the number of the newest durable commit, which is notified when the number changes.
     #[must_use]
     pub fn commits(&self) -> watch::Receiver<u64> {
         self.ledger.commits()
     }
 
-    /// The durability of an answered write.
+    /// The durability of a write that the ledger has acknowledged.
     #[must_use]
     pub fn durability(&self) -> Durability {
         self.ledger.backend().durability
     }
 
-    /// Whether a process that recorded streams or held a lease has certainly ended.
+    /// Whether the process with this name, which recorded streams or held a lease, has certainly exited.
     #[must_use]
     pub fn has_exited(&self, writer: &str) -> bool {
         self.ledger.has_exited(writer)
@@ -90,7 +90,7 @@ impl Upkeep {
         &self.counters
     }
 
-    /// The number of values of `runtime_context` that could not be remembered, so that they are not masked when they recur.
+    /// How often values of `runtime_context` could not be remembered, so that they are not masked where they reappear.
     #[must_use]
     pub fn runtime_context_lost(&self) -> u64 {
         self.secrets.lost()
@@ -99,7 +99,7 @@ impl Upkeep {
     /// Verifies the entire store.
     ///
     /// # Errors
-    /// Only the store's, when it does not answer.
+    /// Only the store's errors if it does not answer. What the verification finds is in the report.
     pub async fn verify(&self) -> Result<VerificationReport, Failure> {
         self.ledger.verify(None).await
     }

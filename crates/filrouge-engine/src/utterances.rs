@@ -1,8 +1,8 @@
-//! Turns whose items the caller writes as they arrive, with the current one as a growing draft: conversations of several speakers
-//! (DESIGN §4, §11).
+//! Turns in which several speakers speak one after another, such as the agents of a team (DESIGN §4, §11).
 //!
-//! Only Rust callers that hold the session's lease can use them. An [`Utterance`] is the speech of one speaker: a draft until it
-//! ends, then the caller's own items in the write that removes the draft.
+//! Each speaker's text is an [`Utterance`]: it is a draft while it grows, and when it ends, one write removes the draft
+//! and adds the items that the caller gives. There is no HTTP route for this: only Rust code that holds the session's
+//! lease can use it.
 
 mod utterance;
 
@@ -31,24 +31,24 @@ use crate::written::Written;
 pub struct OpenTurn {
     /// The caller's key of the turn.
     pub request_id: RequestId,
-    /// Its first items, the question first.
+    /// The first items of the turn, the question first.
     pub items: Vec<ItemBody>,
     /// The application's data, a JSON object.
     pub metadata: Option<RawJson>,
 }
 
 impl Turns {
-    /// Whether everything is recorded for this tenant, rather than only questions and answers (DESIGN §7).
+    /// Whether all items of this tenant are recorded, and not only questions and answers (DESIGN §7).
     #[must_use]
     pub fn records_all(&self, tenant: &TenantId) -> bool {
         self.settings.record.of(tenant) == ItemRetention::All
     }
 
-    /// Starts a turn with the caller's own items. Repeating the start returns the first turn; an interrupted turn is not
-    /// reopened.
+    /// Starts a turn with the caller's own items. If the turn exists, returns it as a replay; an interrupted turn is
+    /// not reopened.
     ///
     /// # Errors
-    /// `invalid` without items; those of [`Self::start`].
+    /// `invalid` without items, and the errors of [`Self::start`].
     pub async fn open(
         &self,
         caller: &Caller,
@@ -77,8 +77,9 @@ impl Turns {
             .await
     }
 
-    /// Interrupts a turn that the previous holder left open, on behalf of the present holder; the text of its draft is kept.
-    /// `false` when the turn has ended, or the caller does not hold the session.
+    /// Interrupts a turn that an earlier holder of the session's lease left open; the text of its draft is kept. The
+    /// caller must be the present holder. Returns `false` if the turn has ended, or if the caller does not hold the
+    /// lease.
     ///
     /// # Errors
     /// `session_not_found`, `turn_not_found`, and the ledger's errors.
@@ -100,7 +101,7 @@ impl Turns {
 }
 
 impl Core {
-    /// A caller's items, checked and stripped of content that must not be recorded.
+    /// Checks a caller's items, and masks and hashes what must not be recorded.
     pub(crate) fn own_items(
         &self,
         scope: &Scope,

@@ -1,4 +1,4 @@
-//! Checks that need no ledger: limits and shapes (DESIGN §3, §8).
+//! Checks of requests that need no ledger: the limits on sizes, and the form of parts (DESIGN §3, §8).
 
 use std::ops::Range;
 
@@ -6,14 +6,15 @@ use filrouge_store::draft::{is_stream_key, raw_event};
 use filrouge_store::rules::TURN_ITEMS_MAX;
 use filrouge_types::{ErrorCode, Failure, ItemBody, JsonText, Members, RawJson};
 
-/// Upper bounds, all of them configurable.
+/// The limits on sizes, all of them configurable.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Limits {
-    /// The size of one item in bytes: content, usage and metadata.
+    /// The maximum size of an item in bytes: its contents, usage and metadata together.
     pub item_bytes: usize,
-    /// The size in bytes of the application's data of a session, a turn or an event, which lists show.
+    /// The maximum size in bytes of the metadata of a session or a turn, or of an event's detail. Lists contain this
+    /// data.
     pub metadata_bytes: usize,
-    /// The length in bytes of a title, an agent's or a model's name, and the like.
+    /// The maximum length in bytes of a label: a title, the name of an agent or a model, and the like.
     pub label_bytes: usize,
 }
 
@@ -31,15 +32,16 @@ fn invalid(detail: String) -> Failure {
     Failure::new(ErrorCode::Invalid, detail)
 }
 
-/// Whether a name or a type is a plain word (lower-case letters, digits, underscores, like all of filrouge's own) that is spelled
-/// with escapes. Names with other characters may be escaped: some JSON writers escape slashes, or all but printable ASCII.
+/// Whether a name, a JSON string, is a plain word that is spelled with escapes. A plain word consists of lower-case
+/// letters, digits and underscores, as all names of filrouge do, and needs no escapes. Names with other characters may
+/// have them, because some JSON writers escape slashes, or all characters that are not printable ASCII.
 fn escapes_word(name: &str) -> bool {
     let word = |b: u8| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'_';
     let read = |name| JsonText::from_raw(RawJson::from_checked(name));
     name.contains('\\') && read(name).is_ok_and(|name| name.to_plain().bytes().all(word))
 }
 
-/// Whether a part spells its type or a member's name so that a reader that compares bytes misreads it.
+/// Whether a part spells its type or a member's name with needless escapes, so that code that compares bytes misses it.
 fn has_escaped_words(part: &Members<'_>) -> bool {
     let escapes = |(name, value): &(&str, &str)| {
         escapes_word(name) || *name == r#""type""# && escapes_word(value)
@@ -47,7 +49,7 @@ fn has_escaped_words(part: &Members<'_>) -> bool {
     part.0.iter().any(escapes)
 }
 
-/// The type of a part.
+/// The type of a part; an error text if the part has no type, several, or one that is not a string.
 fn kind(part: &Members<'_>) -> Result<String, String> {
     let kinds: Vec<&str> = part.all("type").collect();
     match kinds[..] {
@@ -57,10 +59,11 @@ fn kind(part: &Members<'_>) -> Result<String, String> {
     }
 }
 
-/// Part types that only filrouge writes: a caller who could write them could claim a redaction that never happened.
+/// Types of parts that only filrouge may write. With them a caller could, for example, record a redaction that never
+/// happened.
 const RESERVED: [&str; 4] = ["redaction", "session_closed", "session_link", "turn_status"];
 
-/// The author of the items being checked.
+/// Who wrote the items that are checked.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Author {
     /// A caller.
@@ -72,7 +75,7 @@ pub(crate) enum Author {
 /// An item that was checked against the limits.
 pub(crate) struct ValidatedItem {
     pub(crate) body: ItemBody,
-    /// The byte ranges of the arguments of tool calls in its parts.
+    /// The byte ranges of the arguments of tool calls in the JSON of the item's parts.
     pub(crate) arguments: Vec<Range<usize>>,
 }
 
@@ -84,7 +87,7 @@ impl From<ItemBody> for ValidatedItem {
     }
 }
 
-/// The byte ranges of tool calls' arguments in `parts`, a valid array of objects.
+/// The byte ranges of the arguments of tool calls in `parts`, which must be a JSON array of objects.
 pub(crate) fn arguments(parts: &str) -> Vec<Range<usize>> {
     let has = |word: &[u8]| memchr::memmem::find(parts.as_bytes(), word).is_some();
     if !has(b"tool_call") && !has(b"\\u") {
@@ -110,8 +113,8 @@ fn arguments_in(parts: &str, read: &[Members<'_>]) -> Vec<Range<usize>> {
     arguments.map(range).collect()
 }
 
-/// Checks that parts are an array of objects with a `type`. Parts of a caller must not have a [`RESERVED`] type. Returns the byte
-/// ranges of the tool calls' arguments.
+/// Checks that parts are an array of objects with a `type`. A caller's parts must not have a [`RESERVED`] type, nor
+/// plain words that are spelled with escapes. Returns the byte ranges of the arguments of tool calls.
 fn check_parts(parts: &RawJson, author: Author) -> Result<Vec<Range<usize>>, Failure> {
     let read: Result<Vec<Members<'_>>, _> = serde_json::from_str(parts.as_str());
     let read = read.map_err(|e| e.to_string());
@@ -143,8 +146,8 @@ fn check_parts(parts: &RawJson, author: Author) -> Result<Vec<Range<usize>>, Fai
     Ok(arguments_in(parts.as_str(), &read))
 }
 
-/// Parts that a stream delivered complete. Those that a caller could not have posted are stored verbatim in a part with a type of
-/// its own.
+/// The form in which parts are recorded that a provider's stream delivered complete. Parts that a caller would not be
+/// allowed to post are put, unchanged, into one part of the type `raw_event`.
 pub(crate) fn foreign_parts(parts: String) -> String {
     let json = RawJson::from_checked(parts);
     match check_parts(&json, Author::Caller) {
@@ -153,7 +156,7 @@ pub(crate) fn foreign_parts(parts: String) -> String {
     }
 }
 
-/// As [`foreign_parts`], for one part.
+/// Like [`foreign_parts`], for a single part.
 pub(crate) fn foreign_part(part: &str) -> String {
     match check_parts(&RawJson::from_checked(format!("[{part}]")), Author::Caller) {
         Ok(_) => part.to_owned(),
@@ -176,7 +179,8 @@ fn check_count(items: usize) -> Result<(), Failure> {
 }
 
 impl Limits {
-    /// Checks the items of one turn: their number, their limits, and that their parts are an array of objects with a `type`.
+    /// Checks the items of one request: their number, their sizes, and that their parts are an array of objects with a
+    /// `type`.
     pub(crate) fn items(
         &self,
         items: Vec<ItemBody>,
@@ -195,14 +199,14 @@ impl Limits {
         checked.collect()
     }
 
-    /// Checks the final items before they are written; their parts were checked before.
+    /// Checks the number and the sizes of items as they are about to be written. Their parts were checked before.
     pub(crate) fn sizes(&self, items: &[ItemBody]) -> Result<(), Failure> {
         check_count(items.len())?;
         let mut items = items.iter().enumerate();
         items.try_for_each(|(index, item)| self.item(item, index, Author::Engine))
     }
 
-    /// Checks the fields besides an item's parts, and its total size.
+    /// Checks an item's fields other than its parts, and its total size. `index` is its index in the request.
     fn item(&self, item: &ItemBody, index: usize, author: Author) -> Result<(), Failure> {
         if author == Author::Caller && item.item_id.as_ref().is_some_and(is_stream_key) {
             let what = "keys of this form are reserved for items of recorded streams";

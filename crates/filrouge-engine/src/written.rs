@@ -4,14 +4,14 @@ use std::ops::Deref;
 
 use filrouge_store::Durability;
 
-/// The result of a write. It dereferences to the value.
+/// The result of a write, which dereferences to the written value.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Written<T> {
-    /// The written value, in its current state.
+    /// The written value, as it is after the write.
     pub value: T,
-    /// Whether an earlier write with the same key wrote it, and this one changed nothing.
+    /// Whether the write is a replay: an earlier write with the same key wrote the value, and this one changed nothing.
     pub replayed: bool,
-    /// The number of masked credentials and values of `runtime_context`.
+    /// The number of credentials and values of `runtime_context` that were masked in the write.
     pub masked: u64,
     /// The durability of the write.
     pub durability: Durability,
@@ -26,7 +26,7 @@ impl<T> Deref for Written<T> {
 }
 
 impl<T> Written<T> {
-    /// A write that masked nothing.
+    /// The result of a write in which nothing was masked.
     pub(crate) const fn new(value: T, replayed: bool, durability: Durability) -> Self {
         Self {
             value,
@@ -36,12 +36,12 @@ impl<T> Written<T> {
         }
     }
 
-    /// The value without the rest.
+    /// The written value alone.
     pub fn into_value(self) -> T {
         self.value
     }
 
-    /// The same write with another value.
+    /// The same result with another value.
     pub fn map<U>(self, make: impl FnOnce(T) -> U) -> Written<U> {
         Written {
             value: make(self.value),

@@ -1,4 +1,5 @@
-//! Authentication and permissions (DESIGN §8): API keys, tokens, roles; without keys, only this machine may call.
+//! Authentication and permissions (DESIGN §8): API keys, an issuer's tokens, and roles. While the store has no keys and
+//! no issuer is configured, every caller on this machine is accepted, and no other.
 
 use axum::body::Body;
 use axum::extract::{Request, State};
@@ -23,7 +24,8 @@ pub use jwt::{JwksSource, JwtAlgorithm, JwtError, JwtSettings};
 pub use principal::Principal;
 pub use session_token::{add_session_token, presented as presented_session_token};
 
-/// Authenticates a request, and passes it on with its principal.
+/// Authenticates a request, and passes it on with its principal. Of a request for a public path only the host name is
+/// checked.
 pub(crate) async fn authenticate(
     State(mounted): State<Mounted>,
     mut request: Request,

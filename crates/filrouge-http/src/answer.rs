@@ -1,4 +1,4 @@
-//! Successful responses: JSON, and for writes their durability (P1).
+//! Builds successful responses. The response to a write also says how durable the write is (P1).
 
 use axum::body::Body;
 use axum::http::{HeaderMap, HeaderName, HeaderValue, Response, StatusCode, header};
@@ -11,19 +11,19 @@ use serde::Serialize;
 
 use crate::problem::Problem;
 
-/// The durability of a write: what it survives.
+/// The header with the durability of a write.
 pub const DURABILITY: HeaderName = HeaderName::from_static("filrouge-durability");
-/// The number of credentials that were masked in a write (DESIGN §8).
+/// The header with the number of credentials that were masked in a write (DESIGN §8).
 pub(crate) const MASKED: HeaderName = HeaderName::from_static("filrouge-masked");
-/// The source of a response that the ledger could not confirm: `hot` (DESIGN §7).
+/// The header with the source of a response that the ledger could not confirm: `hot`, the hot store (DESIGN §7).
 pub(crate) const SOURCE: HeaderName = HeaderName::from_static("filrouge-source");
-/// The session's newest seq in a response with the header [`SOURCE`].
+/// The header that accompanies [`SOURCE`]: the newest seq that the response takes into account.
 pub(crate) const AS_OF_SEQ: HeaderName = HeaderName::from_static("filrouge-as-of-seq");
 
-/// The response of a list.
+/// The body of a response that lists rows.
 #[derive(Serialize)]
 pub struct Page<T> {
-    /// Its rows.
+    /// The rows of this page.
     pub data: Vec<T>,
     /// The next page's cursor; `None` on the last page.
     pub next_cursor: Option<String>,
@@ -42,7 +42,7 @@ pub fn json<T: Serialize>(value: &T) -> Answer {
     Ok(json_text(text))
 }
 
-/// 204: another caller is at work, and the request asked for an empty response in that case.
+/// 204: another caller is answering the turn, and the request asks for an empty response in that case.
 pub fn no_content() -> Response<Body> {
     StatusCode::NO_CONTENT.into_response()
 }
@@ -52,13 +52,13 @@ pub fn json_text(text: Vec<u8>) -> Response<Body> {
     self::text("application/json", text)
 }
 
-/// 200 with a text of this media type.
+/// 200 with a body of this media type.
 pub fn text(media_type: &'static str, body: impl Into<Body>) -> Response<Body> {
     ([(header::CONTENT_TYPE, media_type)], body.into()).into_response()
 }
 
-/// The response to a write, with its durability (P1), and the number of credentials that were masked in it, if any. 202
-/// when the write waits in the spool: the ledger has no part of it yet, and values that are still unknown are null.
+/// The response to a write, with the write's durability (P1) and, if any credentials were masked, their number. The
+/// status is 200, or 202 if the write is in the spool; then values that only the ledger can assign are null.
 ///
 /// # Errors
 /// `internal` when the value cannot be serialized.
@@ -76,7 +76,7 @@ pub fn written<T: Serialize>(written: &Written<T>) -> Answer {
     Ok(response)
 }
 
-/// Like [`written`], but 201 when something new was created.
+/// Like [`written`], but with the status 201 instead of 200 if `new`.
 ///
 /// # Errors
 /// `internal` when the value cannot be serialized.
@@ -88,7 +88,7 @@ pub fn created<T: Serialize>(new: bool, value: &Written<T>) -> Answer {
     Ok(response)
 }
 
-/// 200 with a file of this name and media type, which is never cached and never treated as another type.
+/// 200 with a file of this name and media type. Clients must not cache it, and must not guess another type.
 pub fn attachment(media_type: &'static str, name: &str, body: Body) -> Response<Body> {
     let named = format!("attachment; filename=\"{name}\"");
     let bounds = [
@@ -99,7 +99,7 @@ pub fn attachment(media_type: &'static str, name: &str, body: Body) -> Response<
     (bounds, [(header::CONTENT_DISPOSITION, named)], file).into_response()
 }
 
-/// The media types in `Accept`, in lower case, in their order.
+/// The media types in the header `Accept`, in their order, in lower case and without parameters.
 pub fn accepted(headers: &HeaderMap) -> impl Iterator<Item = String> {
     let accepts = headers.get_all(header::ACCEPT).iter();
     let ranges = accepts
@@ -111,7 +111,8 @@ pub fn accepted(headers: &HeaderMap) -> impl Iterator<Item = String> {
     })
 }
 
-/// Marks a response as coming from the hot store only, with the seq of the state that it shows.
+/// Marks a response as coming from the hot store without confirmation by the ledger. `seq` is the newest seq that it
+/// takes into account.
 pub fn as_of(mut response: Response<Body>, seq: u64) -> Response<Body> {
     let headers = response.headers_mut();
     headers.insert(SOURCE, HeaderValue::from_static("hot"));

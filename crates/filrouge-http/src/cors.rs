@@ -1,4 +1,4 @@
-//! Pages of other origins (CORS): configured origins may call every wire.
+//! CORS: lets browser pages of configured origins call every wire.
 
 use std::fmt;
 use std::str::FromStr;
@@ -14,7 +14,8 @@ use crate::request_id::FILROUGE_REQUEST_ID;
 /// How long a browser may cache the response to a preflight request.
 const KEPT: Duration = Duration::from_secs(600);
 
-/// The origin of pages that may call: `https://app.example.org`, with a port unless it is the scheme's default.
+/// An origin whose browser pages may call the server, such as `https://app.example.org`. It has a port unless that is
+/// the scheme's default.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct AllowedOrigin(pub(crate) HeaderValue);
 
@@ -30,7 +31,7 @@ impl FromStr for AllowedOrigin {
         let no_origin = || NoOrigin(text.to_owned());
         let url = reqwest::Url::parse(text).map_err(|_| no_origin())?;
         let is_page = matches!(url.scheme(), "http" | "https");
-        // Browsers send this form, and the comparison is by bytes.
+        // The text must have the form in which browsers send origins, because origins are compared by bytes.
         if !is_page || url.origin().ascii_serialization() != text {
             return Err(no_origin());
         }
@@ -46,8 +47,8 @@ impl fmt::Display for AllowedOrigin {
     }
 }
 
-/// Answers preflight requests, and lets pages of `origins` read responses. Browser credentials are not allowed:
-/// callers authenticate with `Authorization`.
+/// A layer that answers preflight requests, and lets pages of `origins` read responses. It does not allow credentials
+/// that browsers add, such as cookies: callers authenticate with `Authorization`.
 pub(crate) fn layer(origins: &[AllowedOrigin]) -> CorsLayer {
     let origins = origins.iter().map(|origin| origin.0.clone());
     CorsLayer::new()

@@ -1,4 +1,4 @@
-//! Bodies, queries and path ids: malformed input is 400, well-formed but invalid input is 422.
+//! Extracts bodies, queries and ids from requests. Malformed input gets 400; well-formed but invalid input gets 422.
 
 mod body;
 mod query;

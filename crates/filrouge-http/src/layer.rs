@@ -1,4 +1,4 @@
-//! The state of the HTTP layer.
+//! The state that the HTTP layer shares with the routes of every wire.
 
 use std::ops::Deref;
 use std::sync::Arc;
@@ -11,7 +11,7 @@ use crate::access::Authority;
 use crate::limits::{LimitSettings, Limits};
 use crate::metrics::Metrics;
 
-/// The shared state of the layer and the routes of every wire. Clones are handles to the same state.
+/// The state of the HTTP layer. Clones are handles to the same state. It dereferences to the engine.
 #[derive(Clone)]
 pub struct HttpLayer(Arc<Parts>);
 
@@ -70,28 +70,28 @@ impl HttpLayer {
         &self.0.metrics
     }
 
-    /// Becomes true when the server stops: streams then end, so that their clients can resume from their position. A
-    /// task that ignores it is cut off 10 s later.
+    /// A flag that becomes true when the server begins to stop. Streams must end then; their clients can resume from
+    /// their position elsewhere. A request that is still in progress 10 s later is cut off.
     #[must_use]
     pub fn stopping(&self) -> watch::Receiver<bool> {
         self.0.stopping.subscribe()
     }
 
-    /// Waits until the server stops.
+    /// Waits until the server begins to stop.
     pub async fn stopped(&self) {
-        // A dropped sender also means that the server stops.
+        // The wait fails if the sender was dropped, which means that the server stops, too.
         let _ = self.stopping().wait_for(|stopping| *stopping).await;
     }
 
-    /// Stops the server: it accepts no new connection, and open ones end after their request.
+    /// Begins to stop the server: it accepts no new connections, and each open one ends after the request in progress.
     pub fn stop(&self) {
         self.0.stopping.send_replace(true);
     }
 
-    /// All metrics as OpenMetrics text, those of `more` after the layer's.
+    /// All metrics as OpenMetrics text: the layer's, and after them those of `more`.
     ///
     /// # Errors
-    /// When a metric cannot be encoded.
+    /// If a metric cannot be encoded.
     pub fn scrape(&self, more: &Registry) -> Result<String, std::fmt::Error> {
         let held = self.limits().body_bytes_in_flight();
         self.metrics()

@@ -1,5 +1,5 @@
-//! Limits for one caller, one request and one connection (DESIGN §8): memory is bounded whatever is sent, and no caller
-//! can use all of it.
+//! Limits for each caller, request and connection (DESIGN §8). They bound the server's memory whatever callers send,
+//! and no single caller can use all of it.
 
 use std::num::NonZeroU32;
 use std::sync::Arc;
@@ -22,43 +22,44 @@ pub use rate::{RateSubject, Retry};
 /// A request rate with a burst.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Rate {
-    /// The long-term number of requests per second.
+    /// The number of requests per second that are accepted in the long term.
     pub per_second: NonZeroU32,
-    /// The maximum number of requests at once after a pause.
+    /// The number of requests that are accepted at once after a pause.
     pub burst: NonZeroU32,
 }
 
-/// The configured limits, section `[limits]`.
+/// The configured limits: the section `[limits]` of the configuration.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LimitSettings {
-    /// The maximum size of a request body, compressed and decompressed.
+    /// The maximum size of a request body in bytes. It applies to the compressed and to the decompressed body.
     pub body_bytes: usize,
-    /// The maximum size of all request bodies held at one time. One caller gets a quarter of it, or one body if that
-    /// is more; a sixteenth is reserved for bodies of at most 1 MiB.
+    /// The maximum size in bytes of all request bodies that are in memory at the same time. One caller may use a
+    /// quarter of it, or `body_bytes` if that is more. A sixteenth is reserved for bodies of at most 1 MiB.
     pub bodies_in_flight_bytes: usize,
     /// How long the head of a request may take, counted from its first byte.
     pub header_timeout: Duration,
     /// How long the body of a request may take. It must also arrive at 16 KiB/s, and may fall behind by at most 10 s.
     pub body_timeout: Duration,
-    /// How long a response may take to begin, after the time for the body; streams may then continue without limit.
+    /// How long a response may take to begin, in addition to `body_timeout`. Once begun, a stream has no time limit.
     pub answer_timeout: Duration,
-    /// How long a peer may leave a response unread before its connection is dropped. A response of known length must
-    /// be read completely within twice this time plus a second per 64 KiB.
+    /// How long a peer may read nothing of a response before its connection is dropped. A response of known length must
+    /// also be read completely within twice this time plus a second per 64 KiB.
     pub write_stall: Duration,
-    /// The maximum number of connections; further ones get 503. It exceeds the maximum of streams of one key, so that
-    /// no key can use all connections.
+    /// The maximum number of open connections; further ones get 503. Set it higher than `streams_per_key`, as the
+    /// default is, so that the streams of one key cannot use all connections.
     pub connections: usize,
-    /// How long a recorded provider stream may be silent.
+    /// How long a provider's stream that is being recorded may be silent.
     pub stream_idle: Duration,
-    /// The number of streams that one API key may hold open; all callers without a key count as one.
+    /// The maximum number of open streams of one API key; all callers without a key count as one key.
     pub streams_per_key: usize,
-    /// The number of large responses (exports, contexts) that are built and sent at one time.
+    /// The maximum number of large responses (exports, contexts) that are built and sent at the same time.
     pub large_answers: usize,
     /// The rate of one API key; `None` means no limit.
     pub rate_per_key: Option<Rate>,
-    /// The rate of one identity.
+    /// The rate of one identity; `None` means no limit.
     pub rate_per_identity: Option<Rate>,
-    /// The rate of one caller to one session: strangers neither use up the owner's rate nor learn that it is used.
+    /// The rate of one caller's requests to one session; `None` means no limit. Each caller has its own rate, so
+    /// strangers cannot use up the owner's, nor learn from it that the session is in use.
     pub rate_per_session: Option<Rate>,
 }
 
@@ -111,37 +112,37 @@ impl Limits {
         &self.settings
     }
 
-    /// A reservation for one request's body, initially empty.
+    /// A reservation for the body of one request; it is empty at first.
     pub fn body(&self) -> Reservation {
         self.bodies.reservation()
     }
 
-    /// The size of all request bodies held now.
+    /// The size in bytes of all request bodies that are in memory now.
     #[must_use]
     pub fn body_bytes_in_flight(&self) -> usize {
         self.bodies.used()
     }
 
-    /// Whether any rate is configured.
+    /// Whether any rate is configured, so that requests must be counted.
     pub fn counts(&self) -> bool {
         self.rates.any()
     }
 
-    /// Counts one request against the rates of its subject: first the key's, then the identity's, then the session's. A
-    /// request that one rate refuses was already counted by the earlier ones.
+    /// Counts one request against the rate of its key, then of its identity, then of its session. If one of them
+    /// refuses the request, those before it have counted it nevertheless.
     ///
     /// # Errors
-    /// [`Retry`] with the time after which the same request is accepted, unless another request arrives first.
+    /// [`Retry`] with the time after which the request is accepted, unless another request is counted before.
     pub fn check(&self, subject: &RateSubject<'_>) -> Result<(), Retry> {
         self.rates
             .check(subject)
             .inspect_err(|retry| self.metrics.rate_limited(retry.kind()))
     }
 
-    /// A slot for one more stream of the key; released when dropped.
+    /// A slot for one more stream of the key; it is released when dropped. `None` stands for all callers without a key.
     ///
     /// # Errors
-    /// [`Retry`] when the key already holds its maximum.
+    /// [`Retry`] if the key has the maximum number of open streams.
     pub fn stream(&self, key: Option<&str>) -> Result<StreamSlot, Retry> {
         let reservation = self.streams.reservation();
         reservation.set_caller(key.unwrap_or_default(), false);
@@ -159,11 +160,11 @@ impl Limits {
         })
     }
 
-    /// A permit to build a large response: waits for its turn, at most half of the answer timeout. It is released when
-    /// dropped, or, with [`LargeAnswer::hold_in`], once the response was passed to the system.
+    /// Waits for a permit to build a large response, at most half of `answer_timeout`. The permit is released when it
+    /// is dropped. [`LargeAnswer::hold_in`] keeps it until the response was passed to the operating system.
     ///
     /// # Errors
-    /// `overloaded` when no permit became free.
+    /// `overloaded` if no permit was released in that time.
     pub async fn large_answer(&self) -> Result<LargeAnswer, Failure> {
         let turn = self.answers.clone().acquire_owned();
         match tokio::time::timeout(self.settings.answer_timeout / 2, turn).await {
@@ -175,13 +176,13 @@ impl Limits {
         }
     }
 
-    /// Forgets callers that have been silent long enough for their burst to be full.
+    /// Forgets callers that made no requests for so long that their full burst is available again. Called every 10 s.
     pub fn shrink(&self) {
         self.rates.shrink();
     }
 }
 
-/// The slot of one open stream; released when dropped.
+/// The slot of one open stream; it is released when dropped.
 #[derive(Debug)]
 pub struct StreamSlot {
     open: Gauge,

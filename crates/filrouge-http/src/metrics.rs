@@ -1,5 +1,5 @@
-//! Metrics of the HTTP layer (OpenMetrics): requests, connections, and everything that was refused or dropped (P9). No
-//! label contains a value that a caller chose.
+//! Metrics of the HTTP layer in the OpenMetrics format: requests, connections, and everything that was refused or
+//! dropped (P9). No label contains a value that a caller chose.
 
 use std::fmt;
 use std::sync::atomic::Ordering;
@@ -13,7 +13,7 @@ use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::registry::{Metric, Registry, Unit};
 
-/// The upper bounds of the histogram's buckets, in seconds.
+/// The upper bounds of the buckets of the histogram of durations, in seconds.
 const BUCKETS: [f64; 13] = [
     0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 10.0, 60.0,
 ];
@@ -21,7 +21,7 @@ const BUCKETS: [f64; 13] = [
 /// Names of labels with their values.
 type Labels = Vec<(&'static str, String)>;
 
-/// Counters and gauges of the layer, and the registry in which other parts of the server register theirs.
+/// The layer's metrics, and the registry to which other parts of the server add theirs.
 pub struct Metrics {
     registry: Mutex<Registry>,
     requests: Family<Labels, Counter>,
@@ -49,7 +49,7 @@ fn histogram() -> Histogram {
     Histogram::new(BUCKETS)
 }
 
-/// Registers a metric with the value zero.
+/// Registers a new metric, whose value is zero.
 fn put<M: Metric + Default + Clone>(r: &mut Registry, name: &str, help: &str) -> M {
     let metric = M::default();
     r.register(name, help, metric.clone());
@@ -108,19 +108,19 @@ impl Metrics {
         self.registry.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Registers a metric of another part of the server, with the value zero; its name gets the prefix `filrouge_`, a
-    /// counter's also the suffix `_total`. Labels must come from the program, never from callers.
+    /// Registers a metric of another part of the server, whose value is zero. Its name gets the prefix `filrouge_`, and
+    /// if it is a counter, also the suffix `_total`. Values of labels must come from the program, never from callers.
     pub fn put<M: Metric + Default + Clone>(&self, name: &str, help: &str) -> M {
         put(&mut self.registry(), name, help)
     }
 
-    /// Counts a request until its response begins.
+    /// Counts a request as in flight, until the returned value is dropped.
     pub(crate) fn enter(&self) -> InFlight {
         self.in_flight.inc();
         InFlight(self.in_flight.clone())
     }
 
-    /// Counts an answered request.
+    /// Counts a request whose response begins. `route` is the route's template, never the path.
     pub(crate) fn answered(
         &self,
         method: &'static str,
@@ -160,16 +160,16 @@ impl Metrics {
         count(&self.connections_dropped, "reason", reason);
     }
 
-    /// Counts a stream that the server ended, for one of a fixed set of reasons.
+    /// Counts a stream that the server ended. `reason` is one of a fixed set of words.
     pub fn tail_dropped(&self, reason: &'static str) {
         count(&self.tail_drops, "reason", reason);
     }
 
-    /// The text of a scrape, with the metrics of `more` after these. `body_bytes`: the size of the bodies in memory;
-    /// `refused`: the number of requests without valid credentials.
+    /// The text of a scrape: these metrics, and after them those of `more`. `body_bytes` is the size of all request
+    /// bodies in memory now, `refused` the number of requests without valid credentials so far.
     ///
     /// # Errors
-    /// When a metric cannot be encoded.
+    /// If a metric cannot be encoded.
     pub fn encode(
         &self,
         body_bytes: usize,
@@ -191,7 +191,7 @@ fn count(family: &Family<Labels, Counter>, label: &'static str, word: &str) {
     family.get_or_create(&vec![(label, word.to_owned())]).inc();
 }
 
-/// A request in progress.
+/// A request whose response has not begun; it counts as in flight until this is dropped.
 pub(crate) struct InFlight(Gauge);
 
 impl Drop for InFlight {

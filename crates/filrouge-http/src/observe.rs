@@ -1,6 +1,7 @@
-//! Wraps every request: its id, its span, its line in the log, its metrics, a time limit, and the handling of panics.
+//! Wraps the handling of every request: gives it an id and a span, logs it, counts it in the metrics, limits its time,
+//! and catches panics.
 //!
-//! Logs contain the route's template, never the path, the query, a header or a body.
+//! Logs contain the route's template, and never the path, the query, a header or a body.
 
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
@@ -20,7 +21,7 @@ use crate::problem::Problem;
 use crate::request_id::HttpRequestId;
 use crate::wire::Mounted;
 
-/// The label of a method: all unknown methods share one.
+/// The label of a method in metrics and logs. All methods that are not listed share the label `other`.
 fn method_label(method: &Method) -> &'static str {
     match *method {
         Method::GET => "GET",
@@ -34,7 +35,7 @@ fn method_label(method: &Method) -> &'static str {
     }
 }
 
-/// The layer around all routes.
+/// The layer around all routes: handles one request.
 pub(crate) async fn request(
     State(mounted): State<Mounted>,
     mut request: Request,
@@ -56,10 +57,11 @@ pub(crate) async fn request(
     );
     #[cfg(feature = "otel")]
     crate::telemetry::begin(&span, &request, method, &route);
-    // The reservation of the body is released once everything built from it is dropped, too.
+    // The reservation for the request's body. Everything that is built from the body may keep a clone; the last one
+    // that is dropped releases it.
     let body = Arc::new(http.limits().body());
     request.extensions_mut().insert(body.clone());
-    // A recorded stream lasts for as long as its provider sends, and has its own limits.
+    // A request whose body is a provider's stream lasts as long as the provider sends; it has limits of its own.
     let bounded = !mounted.is_unbounded(&route);
     let answering = answer(http, bounded, request, next);
     let mut response = answering.instrument(span.clone()).await;
@@ -84,7 +86,7 @@ async fn answer(http: &HttpLayer, bounded: bool, request: Request, next: Next) -
     };
     match answered {
         Ok(Ok(response)) => response,
-        // The panic's message is not reported, because it may quote request data.
+        // The message of the panic may quote data of the request, so it is not reported.
         Ok(Err(_)) => {
             http.metrics().panicked();
             Problem::new(ErrorCode::Internal, "the program is at fault").into_response()

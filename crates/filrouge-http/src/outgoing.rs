@@ -1,11 +1,11 @@
-//! Creates all HTTP clients and parses their addresses.
+//! Creates the HTTP clients for all requests that the server itself sends, and parses their addresses.
 
 use std::time::Duration;
 
-/// A client with a timeout that follows no redirects (only the configuration may choose the target) and uses no proxy
-/// from the environment.
+/// A client whose requests time out after `timeout`. It follows no redirects, because only the configuration may choose
+/// the target, and it uses no proxy from the environment.
 pub fn client(timeout: Duration) -> Result<reqwest::Client, reqwest::Error> {
-    // A provider that is already installed works as well.
+    // This fails if another provider is installed, which works as well.
     let _ = rustls::crypto::ring::default_provider().install_default();
     reqwest::Client::builder()
         .redirect(reqwest::redirect::Policy::none())
@@ -14,7 +14,7 @@ pub fn client(timeout: Duration) -> Result<reqwest::Client, reqwest::Error> {
         .build()
 }
 
-/// An http or https address without user and password.
+/// Parses an http or https address; `None` if it is no such address, or contains a user or a password.
 pub fn address(text: &str) -> Option<reqwest::Url> {
     let url = reqwest::Url::parse(text).ok()?;
     let is_web = matches!(url.scheme(), "http" | "https") && url.has_host();

@@ -1,4 +1,5 @@
-//! Failures as `application/problem+json`, from the one table of codes (DESIGN §12).
+//! Reports failures as `application/problem+json`. Their statuses and titles come from the table of error codes (DESIGN
+//! §12).
 
 use std::sync::Arc;
 
@@ -61,7 +62,7 @@ fn codes() -> Object {
         .build()
 }
 
-/// A failure to report, and optionally the number of seconds after which a retry may succeed.
+/// A failure to report to the caller, and optionally the number of seconds after which a retry may succeed.
 #[derive(Debug)]
 pub struct Problem(pub Box<Failure>, Option<u32>);
 
@@ -77,22 +78,22 @@ impl Problem {
         Self(Box::new(Failure::new(code, detail)), None)
     }
 
-    /// Adds a hint: what the caller can do.
+    /// Adds a hint, which says what the caller can do.
     #[must_use]
     pub fn with_hint(mut self, hint: impl Into<String>) -> Self {
         self.0.hint = Some(hint.into());
         self
     }
 
-    /// Sets how many seconds the caller should wait.
+    /// Sets how many seconds the caller should wait before it retries.
     #[must_use]
     pub fn retry_after(self, seconds: u32) -> Self {
         Self(self.0, Some(seconds))
     }
 }
 
-/// Detail and hint for callers. The cause of a hot store failure is only for the operator, in the log and in
-/// `/readyz`.
+/// The detail and the hint that callers get. Why the hot store failed is only for the operator, in the log and in
+/// `/readyz`, so that detail is replaced.
 pub fn detail_and_hint(failure: &Failure) -> (&str, Option<&str>) {
     match failure.code {
         ErrorCode::HotUnavailable => (
@@ -103,7 +104,7 @@ pub fn detail_and_hint(failure: &Failure) -> (&str, Option<&str>) {
     }
 }
 
-/// The seconds until a lease expires, rounded up; at least one. Its holder may release it earlier.
+/// The seconds until a lease expires, rounded up, at least 1.
 fn seconds_left(lease: &Lease) -> u32 {
     let until = lease.expires_at.map_or(0, |at| at.as_micros());
     let left = until.saturating_sub(SystemClock.now().as_micros());
@@ -111,11 +112,12 @@ fn seconds_left(lease: &Lease) -> u32 {
     u32::try_from(seconds.max(1)).unwrap_or(u32::MAX)
 }
 
-/// The failure that a response reports.
+/// The failure that a response reports. A response carries it as an extension until the layer around all wires writes
+/// the body.
 #[derive(Clone)]
 pub(crate) struct Failed(pub(crate) Arc<Failure>);
 
-/// A failure as a protocol formats it: the media type, and the text.
+/// A failure in the format of a wire's protocol: the media type and the text of the body.
 pub type FailureText = (&'static str, Vec<u8>);
 
 /// Formats a failure as `application/problem+json`.
@@ -123,7 +125,7 @@ pub(crate) fn written(failure: &Failure) -> FailureText {
     written_with(failure, failure.code.status())
 }
 
-/// Like [`written`], with a status that the protocol has chosen.
+/// Like [`written`], but with this status instead of the code's own.
 pub(crate) fn written_with(failure: &Failure, status: u16) -> FailureText {
     let (detail, hint) = detail_and_hint(failure);
     let held = failure.held.as_deref();
@@ -145,7 +147,8 @@ pub(crate) fn written_with(failure: &Failure, status: u16) -> FailureText {
 }
 
 impl IntoResponse for Problem {
-    /// Sets status and headers; the layer around all wires writes the body in the protocol of the path.
+    /// A response with the status and the headers. The layer around all wires writes its body in the format of the
+    /// path's protocol.
     fn into_response(self) -> Response<Body> {
         let failure = &self.0;
         if failure.code.status() >= 500 {

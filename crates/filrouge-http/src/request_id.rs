@@ -1,13 +1,13 @@
-//! The id of one HTTP request; returned to the caller and included in every log line about it.
+//! The id of an HTTP request. It is returned to the caller, and every log line about the request contains it.
 //!
-//! It is unrelated to the `request_id` of a turn.
+//! It has nothing to do with the `request_id` of a turn.
 
 use axum::http::{HeaderMap, HeaderName, HeaderValue};
 use uuid::Uuid;
 
 /// The response header with the request's id.
 pub(crate) const FILROUGE_REQUEST_ID: HeaderName = HeaderName::from_static("filrouge-request-id");
-/// The header that proxies use; accepted and echoed.
+/// The header in which proxies send a request's id; the id is accepted, and returned in the same header.
 pub(crate) const X_REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
 /// The maximum length of an accepted id in bytes.
 const MAX: usize = 128;
@@ -17,7 +17,7 @@ const MAX: usize = 128;
 pub(crate) struct HttpRequestId(HeaderValue);
 
 impl HttpRequestId {
-    /// The caller's id if it is valid, otherwise a new one.
+    /// The id that the request's headers contain if there is exactly one and it is valid; otherwise a new id.
     pub(crate) fn of(headers: &HeaderMap) -> Self {
         let mut given = headers.get_all(&X_REQUEST_ID).iter();
         match (given.next(), given.next()) {

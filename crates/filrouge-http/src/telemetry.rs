@@ -1,6 +1,8 @@
-//! Requests as OpenTelemetry spans: part of the caller's trace, with attribute names of its conventions.
+//! Makes the span of each request an OpenTelemetry span. It continues the caller's trace, and its attributes have the
+//! names of OpenTelemetry's semantic conventions.
 //!
-//! The subscriber decides where spans are sent; without a layer for them this has no effect.
+//! The program's tracing subscriber decides where spans are sent. If it has no layer for OpenTelemetry, this has no
+//! effect.
 
 use axum::extract::Request;
 use axum::http::{HeaderMap, Response};
@@ -10,7 +12,7 @@ use opentelemetry::trace::Status;
 use tracing::Span;
 use tracing_opentelemetry::OpenTelemetrySpanExt;
 
-/// Attribute names of the semantic conventions 1.37, in which those of GenAI are still in development.
+/// Names of attributes from version 1.37 of the semantic conventions, where those of GenAI are not stable yet.
 mod names {
     pub(super) const CONVERSATION_ID: &str = "gen_ai.conversation.id";
     pub(super) const METHOD: &str = "http.request.method";
@@ -18,7 +20,7 @@ mod names {
     pub(super) const STATUS: &str = "http.response.status_code";
 }
 
-/// Extracts only the headers of a trace context.
+/// The headers of a request, from which only those of the trace context are read.
 struct Context<'a>(&'a HeaderMap);
 
 impl Extractor for Context<'_> {
@@ -31,16 +33,16 @@ impl Extractor for Context<'_> {
     }
 }
 
-/// The session's id as it appears in the path: the segment at the route's first parameter.
+/// The session's id as spelled in the path, if the route has one. It must be the route's first parameter.
 fn conversation<'a>(route: &str, path: &'a str) -> Option<&'a str> {
     let (before, _) = route.split_once("{session_id}")?;
     path.strip_prefix(before)?.split('/').next()
 }
 
-/// Continues the caller's trace, and sets route and conversation.
+/// Makes the span part of the caller's trace, and sets its method, route and conversation.
 pub(crate) fn begin(span: &Span, request: &Request, method: &'static str, route: &str) {
     let parent = get_text_map_propagator(|p| p.extract(&Context(request.headers())));
-    // Without a layer for spans there is no trace to continue.
+    // This fails without a layer for OpenTelemetry; then there is no trace to continue.
     let _ = span.set_parent(parent);
     span.set_attribute(names::METHOD, method);
     span.set_attribute(names::ROUTE, route.to_owned());
@@ -49,7 +51,7 @@ pub(crate) fn begin(span: &Span, request: &Request, method: &'static str, route:
     }
 }
 
-/// Records the outcome.
+/// Records the status of the response in the span.
 pub(crate) fn end<B>(span: &Span, response: &Response<B>) {
     let status = response.status();
     span.set_attribute(names::STATUS, i64::from(status.as_u16()));

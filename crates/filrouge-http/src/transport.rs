@@ -1,4 +1,5 @@
-//! Connections: accepts a limited number, drops slow ones, and stops without dropping a request.
+//! Accepts a limited number of connections, drops slow ones, and lets requests in progress finish when the server
+//! stops.
 
 use std::io;
 use std::net::SocketAddr;
@@ -19,12 +20,13 @@ mod own_answer;
 mod phase;
 mod socket;
 
-/// How long requests in progress may take once the server is asked to stop.
+/// How long requests in progress may take once the server begins to stop.
 const STOP_WITHIN: Duration = Duration::from_secs(10);
-/// How long to accept no connections after the system refused one, for example because it ran out of descriptors.
+/// How long no connections are accepted after the operating system failed to accept one, for example for lack of
+/// descriptors.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 
-/// How often the rate limits forget idle callers.
+/// The interval at which the rate limits forget idle callers.
 const FORGET_EVERY: Duration = Duration::from_secs(10);
 
 /// The shared state of connections.
@@ -36,12 +38,13 @@ struct Transport {
 /// Why the server cannot listen on an address.
 #[derive(Debug, thiserror::Error)]
 pub enum ListenError {
-    /// Without keys only this machine may call (DESIGN §8).
+    /// Other machines can reach the address, but while the server needs no credentials, only this machine may call
+    /// (DESIGN §8).
     #[error(
         "{0} is not a loopback address, and without API keys filrouge answers this machine only"
     )]
     NotLoopback(SocketAddr),
-    /// The system refused the address.
+    /// The operating system refused the address.
     #[error("cannot listen on {address}: {source}")]
     Io {
         /// The address.
@@ -51,7 +54,7 @@ pub enum ListenError {
     },
 }
 
-/// Binds the address. An address that other machines can reach is refused unless every request needs credentials.
+/// Listens on the address. An address that other machines can reach is refused unless every request needs credentials.
 ///
 /// # Errors
 /// [`ListenError`].
@@ -64,8 +67,8 @@ pub async fn bind(address: SocketAddr, authority: &Authority) -> Result<TcpListe
         .map_err(|source| ListenError::Io { address, source })
 }
 
-/// Serves the router of [`crate::mount`] until the layer is stopped, and then until requests in progress are answered,
-/// or 10 s have passed.
+/// Serves the router of [`crate::mount`] until [`HttpLayer::stop`] is called. Then waits until the requests in progress
+/// are answered, but at most 10 s.
 pub async fn serve(listener: TcpListener, router: Router, http: HttpLayer) {
     let total = http.limits().settings().connections.clamp(1, 1 << 24);
     let slots = Arc::new(Semaphore::new(total));
@@ -113,7 +116,8 @@ fn admit(stream: TcpStream, transport: &Arc<Transport>, slots: &Arc<Semaphore>) 
     });
 }
 
-/// Ignores a peer that disconnected before it was accepted. Any other error persists for a while, so this pauses.
+/// Handles an error of accepting a connection. That a peer disconnected too early is ignored. Any other error is likely
+/// to recur at once, so this pauses.
 async fn pause_after_error(error: &io::Error, metrics: &Metrics) {
     use io::ErrorKind::{ConnectionAborted, ConnectionRefused, ConnectionReset, Interrupted};
     if matches!(

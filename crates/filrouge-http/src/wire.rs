@@ -1,4 +1,4 @@
-//! Wires: routes inside the HTTP layer.
+//! Wires: the routes of each protocol, and the layers that `mount` puts around all of them.
 
 use std::sync::Arc;
 
@@ -16,17 +16,18 @@ use crate::{access, cors, observe};
 /// The routes of one protocol.
 #[derive(Clone, Default)]
 pub struct Wire {
-    /// Its routes, with their state.
+    /// The routes, with their state.
     pub routes: Router,
     /// Paths that any caller may request, without credentials.
     pub public: &'static [&'static str],
-    /// Templates of routes whose requests have no time limit, but separate limits.
+    /// Templates, such as `/a/{id}`, of routes without the server's time limit for a request. Their handlers set other
+    /// limits.
     pub unbounded: &'static [&'static str],
-    /// The format of failures below a path; `application/problem+json` without it.
+    /// The format of failures below a path. `None`: `application/problem+json`.
     pub failures: Option<Failures>,
 }
 
-/// The prefix of a wire's paths, and how its protocol formats a failure.
+/// The prefix of a wire's paths, and the function that formats a failure for its protocol.
 pub type Failures = (&'static str, fn(&Failure) -> FailureText);
 
 /// The state of the layers around all wires.
@@ -41,11 +42,13 @@ impl Mounted {
         self.wires.iter().any(|wire| wire.public.contains(&path))
     }
 
+    /// Whether the requests of a route, named by its template, have no time limit.
     pub(crate) fn is_unbounded(&self, route: &str) -> bool {
         let mut wires = self.wires.iter();
         wires.any(|wire| wire.unbounded.contains(&route))
     }
 
+    /// Returns the function that formats failures for a request's path.
     fn failures(&self, path: &str) -> fn(&Failure) -> FailureText {
         let mut shapes = self.wires.iter().filter_map(|wire| wire.failures);
         let own = shapes.find(|(prefix, _)| path.starts_with(prefix));
@@ -53,8 +56,8 @@ impl Mounted {
     }
 }
 
-/// The routes of all wires inside authentication, limits and observation. `elsewhere` is the hint for a path that no
-/// wire serves.
+/// Merges the routes of all wires, and adds authentication, limits, logs and metrics. `elsewhere` is the hint in the
+/// error for a path that no wire serves.
 pub fn mount(http: &HttpLayer, wires: Vec<Wire>, elsewhere: &'static str) -> Router {
     let mounted = Mounted {
         http: http.clone(),
@@ -73,7 +76,8 @@ pub fn mount(http: &HttpLayer, wires: Vec<Wire>, elsewhere: &'static str) -> Rou
         })
         .layer(from_fn_with_state(mounted.clone(), access::authenticate))
         .layer(from_fn_with_state(mounted.clone(), observe::request));
-    // This layer is outside the router, which lists the methods of a route in `Allow`.
+    // The router adds `Allow`, the list of a route's methods, to a response 405. `failures` reads this header, so it
+    // must be a layer outside the router.
     let router = Router::new()
         .fallback_service(router)
         .layer(from_fn_with_state(mounted, failures));
@@ -83,7 +87,8 @@ pub fn mount(http: &HttpLayer, wires: Vec<Wire>, elsewhere: &'static str) -> Rou
     }
 }
 
-/// Formats failures for the wire of the path, and lists the methods of a route that was called with another one.
+/// Formats a failure as the wire of the request's path does. If the route exists but not with the request's method, the
+/// hint lists the route's methods.
 async fn failures(State(mounted): State<Mounted>, request: Request, next: Next) -> Response<Body> {
     let shape = mounted.failures(request.uri().path());
     let mut response = next.run(request).await;

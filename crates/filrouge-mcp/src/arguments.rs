@@ -1,4 +1,5 @@
-//! Parses the parameters of a call: unknown ones and wrong types are refused, and the error lists the known ones.
+//! Parses the parameters of a tool call. Unknown parameters and values of a wrong type are refused; the error says what
+//! the tool accepts.
 
 use rmcp::model::JsonObject;
 use serde::de::DeserializeOwned;
@@ -6,10 +7,10 @@ use serde_json::Value;
 
 use crate::refusal::Refusal;
 
-/// Parses the parameters of `tool`, whose schema is `schema`.
+/// Parses `given`, the parameters of a call of `tool`. `schema` is the JSON Schema of these parameters.
 ///
 /// # Errors
-/// [`Refusal`] `unknown_parameter` or `invalid_argument`.
+/// [`Refusal`] with the code `unknown_parameter` or `invalid_argument`.
 pub(crate) fn read<T: DeserializeOwned>(
     tool: &str,
     schema: &JsonObject,
@@ -28,7 +29,7 @@ pub(crate) fn read<T: DeserializeOwned>(
             hint(tool, unknown, &known),
         ));
     }
-    // A null parameter counts as left out.
+    // A parameter with the value null counts as absent.
     let given: JsonObject = given.into_iter().filter(|(_, v)| !v.is_null()).collect();
     serde_path_to_error::deserialize(Value::Object(given)).map_err(|error| {
         let path = error.path().to_string();
@@ -41,6 +42,7 @@ pub(crate) fn read<T: DeserializeOwned>(
     })
 }
 
+/// The hint for an unknown parameter: all known ones and, if one differs only in case, `_` or `-`, that one first.
 fn hint(tool: &str, unknown: &str, known: &[&str]) -> String {
     let plain = |name: &str| name.replace(['_', '-'], "").to_lowercase();
     let similar = known.iter().find(|name| plain(name) == plain(unknown));
@@ -51,7 +53,7 @@ fn hint(tool: &str, unknown: &str, known: &[&str]) -> String {
     }
 }
 
-/// The expected value of a parameter: its description.
+/// The hint for an invalid value: the description of the parameter at `path`, or all known parameters if it has none.
 fn expected(tool: &str, schema: &JsonObject, path: &str, known: &[&str]) -> String {
     let name = path.split(['.', '[']).next().unwrap_or_default();
     let described = schema

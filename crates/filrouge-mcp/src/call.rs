@@ -1,4 +1,4 @@
-//! A call's histories, and the threads on which calls run.
+//! One call of a tool: the histories that it reads, what is known about its caller, and the thread on which it runs.
 
 use std::future::Future;
 use std::path::PathBuf;
@@ -13,36 +13,39 @@ use tokio::sync::Semaphore;
 
 use crate::refusal::Refusal;
 
-/// The maximum number of concurrent calls; others wait. Each may hold a thread and the data that it reads.
+/// The maximum number of concurrent calls; others wait. Each call uses a thread, and keeps the data that it reads in
+/// memory.
 const AT_ONCE: usize = 16;
 
-/// The histories for a call.
+/// The histories that a call may read.
 #[derive(Clone)]
 pub struct Corpus {
-    /// Lists and reads them.
+    /// Lists and reads the histories.
     pub library: Library,
-    /// Searches them: exactly the sessions in the library.
+    /// Searches exactly the sessions in `library`.
     pub searcher: Searcher,
 }
 
-/// The source of a call's histories.
+/// Determines which histories a call may read.
 #[derive(Clone)]
 pub enum Histories {
-    /// The same for every call: one person's histories.
+    /// The same histories for every call: those of the one person who runs this process.
     All(Box<Corpus>),
-    /// Those of the request's caller, [`OfCaller`](crate::OfCaller); a call without one is refused.
+    /// The histories of the HTTP request's caller. The HTTP layer adds them to each request as
+    /// [`OfCaller`](crate::OfCaller); a call without them is refused.
     OfCaller,
 }
 
-/// The known facts about the session from which an agent calls, if it runs on this machine.
+/// What is known about the caller's own session: the session in which the agent makes its calls. All members are `None`
+/// unless the agent runs on this machine.
 #[derive(Clone, Default)]
 pub struct Own {
-    /// `FILROUGE_SESSION_ID`.
+    /// The value of the environment variable `FILROUGE_SESSION_ID`.
     pub session_id: Option<String>,
-    /// The agent's working folder, canonical.
+    /// The agent's working folder, with symbolic links resolved.
     pub folder: Option<PathBuf>,
-    /// Determines which sessions are active; without it, the caller's session is recognized only while a call of it
-    /// runs.
+    /// The clock by which a session counts as recently changed. `None`: the caller's session is recognized only if its
+    /// history shows that it is running this call.
     pub clock: Option<Arc<dyn Clock>>,
 }
 
@@ -58,15 +61,18 @@ pub(crate) struct Call<'a> {
 }
 
 impl Call<'_> {
-    /// The time from which `7d` is counted.
+    /// The current time, from which `7d` (seven days ago) is counted.
     pub(crate) fn now(&self) -> Timestamp {
         let own = self.own.clock.as_ref();
         own.map_or_else(|| SystemClock.now(), |clock| clock.now())
     }
 
-    /// The id of the named session, or of the caller's own.
+    /// Returns the id of the session `named`, or of the caller's own session if `named` is `None` or one of [`OWN`].
+    ///
+    /// # Errors
+    /// [`Refusal`] with the code `own_session_unknown`.
     pub(crate) fn session(&self, named: Option<&str>) -> Result<String, Refusal> {
-        // A named session is not checked here: a later lookup reports an unknown one.
+        // Whether a named session exists is not checked here: the query that follows reports an unknown session.
         if let Some(named) = named.filter(|id| !OWN.contains(id)) {
             return Ok(named.to_owned());
         }
@@ -88,10 +94,10 @@ impl Call<'_> {
     }
 }
 
-/// Names for the caller's own session.
+/// The names that agents may give for their own session.
 const OWN: [&str; 3] = ["", "own", "self"];
 
-/// Runs calls on blocking threads, a limited number at once.
+/// Runs calls on blocking threads, at most [`AT_ONCE`] at a time. Clones share the limit.
 #[derive(Clone)]
 pub(crate) struct BlockingPool(Arc<Semaphore>);
 
@@ -100,7 +106,11 @@ impl BlockingPool {
         Self(Arc::new(Semaphore::new(AT_ONCE)))
     }
 
-    /// Runs `work`, which blocks. If `gone` completes first, `work` is asked to stop and no longer awaited.
+    /// Runs `work`, which blocks, and returns its result. `gone` completes when the client cancels the call: then this
+    /// sets the flag that `work` receives and returns without waiting for `work`.
+    ///
+    /// # Errors
+    /// [`Refusal`]: that of `work`, `cancelled`, or `internal` if `work` panics.
     pub(crate) async fn answer<T: Send + 'static>(
         &self,
         gone: impl Future<Output = ()>,
@@ -120,7 +130,7 @@ impl BlockingPool {
                 .await
                 .map_err(|_| ended())?
         };
-        // Stops the work also when this future is dropped.
+        // Sets the flag also when this future is dropped.
         let _stop = StopOnDrop(stopped);
         tokio::select! {
             answer = done => answer,
@@ -129,6 +139,7 @@ impl BlockingPool {
     }
 }
 
+/// Sets its flag when it is dropped.
 struct StopOnDrop(Arc<AtomicBool>);
 
 impl Drop for StopOnDrop {

@@ -1,19 +1,23 @@
-//! Extracts a page from a document that is written as a stream.
+//! Extracts one page from a document while the document is written.
 
 use std::io::{self, Write};
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// A writer that counts a document's characters and keeps some of them.
+/// A writer that receives an entire document, counts its characters, and keeps those of one page.
 pub(crate) struct Window<'a> {
     stopped: &'a AtomicBool,
+    /// The page's first character, counted from 0.
     from: usize,
+    /// The character after the page.
     to: usize,
+    /// The number of characters written so far.
     seen: usize,
     kept: Vec<u8>,
 }
 
 impl<'a> Window<'a> {
-    /// Keeps `chars` characters from position `from` on. Writes fail once `stopped` is set.
+    /// Creates a window on the page of `chars` characters that begins at character `from`, counted from 0. Writes fail
+    /// once `stopped` is set.
     pub(crate) const fn new(from: usize, chars: usize, stopped: &'a AtomicBool) -> Self {
         Self {
             stopped,
@@ -29,18 +33,19 @@ impl<'a> Window<'a> {
         String::from_utf8_lossy(&self.kept).into_owned()
     }
 
-    /// The number of characters written so far.
+    /// The number of characters written so far: after the last write, the length of the document.
     pub(crate) const fn total(&self) -> usize {
         self.seen
     }
 
-    /// The position after the page; `None` when the page reaches the end of the document.
+    /// The position of the character after the page; `None` when the page reaches the end of the document. Valid after
+    /// the last write.
     pub(crate) fn next(&self) -> Option<usize> {
         (self.to < self.seen).then_some(self.to)
     }
 }
 
-/// Whether a byte continues a UTF-8 character.
+/// Whether a byte is a continuation byte of UTF-8: not the first one of its character.
 const fn continues(byte: u8) -> bool {
     byte & 0b1100_0000 == 0b1000_0000
 }
@@ -48,12 +53,13 @@ const fn continues(byte: u8) -> bool {
 impl Write for Window<'_> {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         if self.stopped.load(Ordering::Relaxed) {
-            // Not `Interrupted`, which writers retry.
+            // Not `Interrupted`: `write_all` would retry it.
             return Err(io::ErrorKind::BrokenPipe.into());
         }
         let (mut first, mut end) = (None, bytes.len());
         for (at, byte) in bytes.iter().enumerate() {
-            // A character may be split over two writes: its continuation bytes belong to the character counted last.
+            // A character may be split over two writes, so continuation bytes belong to the character counted before
+            // them, even if an earlier write contained its first byte.
             if !continues(*byte) {
                 self.seen += 1;
             }

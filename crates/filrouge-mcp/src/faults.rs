@@ -1,5 +1,5 @@
-//! Refuses input that is not a valid message with the protocol's error codes. The SDK, which reads the input
-//! afterwards, would drop it or report a different error.
+//! Checks each message before the SDK parses it. An invalid message is refused with the error code that the protocol
+//! defines; the SDK would drop it or report a different error.
 
 use rmcp::model::{
     CallToolRequestParams, CompleteRequestParams, ErrorData, GetPromptRequestParams,
@@ -8,7 +8,7 @@ use rmcp::model::{
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
-/// An error, and the id of its request if that is known.
+/// An error, and the id of the request that caused it; `None` if the id cannot be read.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Fault {
     pub(crate) id: Option<RequestId>,
@@ -16,7 +16,7 @@ pub(crate) struct Fault {
 }
 
 impl Fault {
-    /// The input could not be parsed.
+    /// The fault for input that is not JSON or is too long (-32700).
     pub(crate) fn unread(why: impl Into<String>) -> Self {
         Self {
             id: None,
@@ -24,6 +24,7 @@ impl Fault {
         }
     }
 
+    /// The fault for JSON that is not a valid request (-32600).
     pub(crate) fn invalid(why: impl Into<String>) -> Self {
         Self {
             id: None,
@@ -39,7 +40,7 @@ impl Fault {
 pub(crate) fn check_form(bytes: &[u8]) -> Result<(), Fault> {
     let text = std::str::from_utf8(bytes);
     let text = text.map_err(|_| Fault::unread("the message is not UTF-8"))?;
-    // RFC 8259 lets parsers ignore a byte order mark.
+    // RFC 8259 allows parsers to ignore a byte order mark.
     let text = text.strip_prefix('\u{feff}').unwrap_or(text);
     let message: Value = serde_json::from_str(text)
         .map_err(|why| Fault::unread(format!("the message is no JSON: {why}")))?;
@@ -52,7 +53,7 @@ pub(crate) fn check_form(bytes: &[u8]) -> Result<(), Fault> {
         return Err(Fault::invalid(why));
     };
     let Some(method) = message.get("method").and_then(Value::as_str) else {
-        // A response, or an object that the SDK does not accept as a message.
+        // A response, or an object that the SDK refuses.
         return Ok(());
     };
     let Some(id) = message.get("id") else {
@@ -82,7 +83,7 @@ pub(crate) fn check_form(bytes: &[u8]) -> Result<(), Fault> {
     }
 }
 
-/// Why parameters cannot be parsed as `T`.
+/// Why `params` cannot be parsed as `T`; `None` if they can.
 fn parameter_error<T: DeserializeOwned>(params: &Value) -> Option<String> {
     let why = serde_path_to_error::deserialize::<_, T>(params).err()?;
     let path = why.path().to_string();

@@ -1,4 +1,4 @@
-//! Streamable HTTP: one request, one response, no state in between.
+//! The protocol's transport "streamable HTTP": each request gets one response, and no state is kept between requests.
 
 use std::convert::Infallible;
 use std::error::Error;
@@ -21,17 +21,18 @@ use crate::server::McpServer;
 
 mod names;
 
-/// A request's own histories, which the layer that knows its caller adds to the request's extensions.
+/// The histories of one request's caller. The layer that authenticates callers adds this value to the request's
+/// extensions.
 #[derive(Clone)]
 pub struct OfCaller(pub Corpus);
 
-/// Names of this machine, always accepted.
+/// Names of this machine: always accepted in `Host` and `Origin`.
 const LOOPBACK: [&str; 3] = ["localhost", "127.0.0.1", "::1"];
 
 /// The maximum size of a request's body in bytes.
 const BODY_BYTES: usize = 1024 * 1024;
 
-/// Answers the requests to one path. Clones share the service.
+/// Answers MCP requests over HTTP. Clones share the service.
 #[derive(Clone)]
 pub struct HttpService {
     service: StreamableHttpService<McpServer, NeverSessionManager>,
@@ -46,18 +47,18 @@ impl fmt::Debug for HttpService {
 }
 
 impl HttpService {
-    /// Answers requests from `server`. `hosts` are names that are accepted in `Host` and `Origin` besides those of
-    /// this machine: `example.org` for any port, or `example.org:8080`. Other names get 403, so that no page in a
-    /// browser reaches the server through DNS rebinding.
+    /// Creates a service in which `server` answers. `hosts` are the names accepted in `Host` and `Origin` besides those
+    /// of this machine: `example.org` (any port) or `example.org:8080`. Requests with other names get 403, so that no
+    /// page in a browser reaches the server through DNS rebinding.
     #[must_use]
     pub fn new(server: McpServer, hosts: Vec<String>) -> Self {
         let own = LOOPBACK.into_iter().map(str::to_owned);
         let hosts = own.chain(hosts).collect();
-        // No sessions: each request carries its caller's identity.
+        // No MCP sessions: each request carries its caller's identity.
         let config = StreamableHttpServerConfig::default()
             .with_legacy_session_mode(false)
             .with_json_response(true)
-            // `names` checks both.
+            // The module `names` checks hosts and origins instead.
             .disable_allowed_hosts()
             .disable_allowed_origins()
             .with_max_request_body_bytes(BODY_BYTES);
@@ -76,8 +77,8 @@ impl HttpService {
         B::Error: Into<Box<dyn Error + Send + Sync>>,
         B::Data: Send,
     {
-        // Checked here because the SDK would log a stranger's input as a warning; the SDK checks what passes a second
-        // time.
+        // The names are checked here because the SDK would log each refused one, which is a stranger's input, as a
+        // warning. The SDK still refuses a request without a host.
         if !names::are_known(request.uri(), request.headers(), &self.hosts) {
             tracing::debug!("a request with a foreign Host or Origin was refused");
             let text = "Forbidden: Host or Origin is not one of this server's names";
@@ -109,7 +110,8 @@ fn plain(status: StatusCode, text: String) -> Reply {
     reply
 }
 
-/// A fault as a protocol message: 400 if the request's id is unknown, as HTTP requires.
+/// A response with a fault as a JSON-RPC error. Its status is 400 if the id of the faulty request is unknown, as the
+/// protocol requires, else 200.
 fn fault_reply(fault: Fault) -> Reply {
     let status = match fault.id {
         None => StatusCode::BAD_REQUEST,
@@ -123,7 +125,10 @@ fn fault_reply(fault: Fault) -> Reply {
     reply
 }
 
-/// Reads a body of limited size.
+/// Reads a body of at most [`BODY_BYTES`].
+///
+/// # Errors
+/// The response to send: 413 for a larger body, 400 for one that cannot be read.
 async fn read<B>(body: B) -> Result<Bytes, Reply>
 where
     B: Body,
@@ -148,8 +153,8 @@ fn is_json(headers: &HeaderMap) -> bool {
     essence.is_some_and(|essence| essence.eq_ignore_ascii_case("application/json"))
 }
 
-/// Responses are always JSON: a client that accepts JSON need not also accept a stream, although the protocol requires
-/// it.
+/// Makes a client that accepts JSON acceptable to the SDK. The protocol requires that a client also accepts an event
+/// stream, but this server always responds with JSON.
 fn accept_json(headers: &mut HeaderMap) {
     let mut given = headers.get_all(header::ACCEPT).iter().peekable();
     let kinds = |given: &HeaderValue| {

@@ -1,13 +1,13 @@
 //! Conversation histories over the Model Context Protocol: tools, resources and a prompt (DESIGN §12, MCP).
 //!
-//! [`filrouge_sources::library`] implements the queries; this crate adds the interface for agents: parameters, typed
-//! answers with a readable text, errors that say what to do. [`serve_stdio`] uses standard input and output,
-//! [`HttpService`] streamable HTTP. Both support every version of the protocol up to 2026-07-28; the previous one,
-//! 2025-11-25, and older ones begin with `initialize`.
+//! [`filrouge_sources::library`] implements the queries. This crate adds the interface for agents: parameters, typed
+//! answers that also have a readable text, and errors that say what to do. [`serve_stdio`] uses standard input and
+//! output, [`HttpService`] streamable HTTP. Both support every version of the protocol up to 2026-07-28. In that
+//! version a client's first request may be any; in 2025-11-25 and earlier versions it is `initialize`.
 //!
-//! No state is kept between calls: a call carries all it needs, and is answered from the
-//! [`Library`](filrouge_sources::Library) of its own request. The types of the protocol's SDK are private. Recorded
-//! text is data: every answer first states its origin, and readable texts quote each recorded line.
+//! No state is kept between calls: a call's parameters contain everything that its answer depends on, and it reads only
+//! the [`Library`](filrouge_sources::Library) of its caller. No type of the protocol's SDK is public. Recorded text is
+//! data, not instructions: every answer begins with its origin, and readable texts quote each recorded line.
 
 mod arguments;
 mod call;

@@ -1,4 +1,4 @@
-//! The prompt `recall`: how to find the knowledge of an earlier session.
+//! The prompt `recall`. It instructs an agent how to find what earlier sessions knew.
 
 use rmcp::model::{GetPromptResult, JsonObject, Prompt, PromptArgument, PromptMessage, Role};
 use serde_json::Value;
@@ -8,10 +8,10 @@ use crate::text::quoted;
 
 /// The prompt's name.
 pub(crate) const RECALL: &str = "recall";
-/// Its argument.
+/// The name of the prompt's only argument.
 const QUESTION: &str = "question";
 
-/// All prompts.
+/// The descriptions of all prompts.
 pub(crate) fn all() -> Vec<Prompt> {
     let question = PromptArgument::new(QUESTION)
         .with_title("Question")
@@ -21,10 +21,10 @@ pub(crate) fn all() -> Vec<Prompt> {
     vec![Prompt::new(RECALL, Some(what), Some(vec![question])).with_title("Recall earlier context")]
 }
 
-/// The prompt `recall` with its argument.
+/// The text of the prompt `recall` for the given arguments.
 ///
 /// # Errors
-/// [`Refusal`] for unknown arguments.
+/// [`Refusal`] for an unknown argument, or a question that is not a string.
 pub(crate) fn recall(arguments: Option<JsonObject>) -> Result<GetPromptResult, Refusal> {
     let mut arguments = arguments.unwrap_or_default();
     let question = match arguments.remove(QUESTION) {

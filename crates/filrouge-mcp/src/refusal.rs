@@ -1,11 +1,11 @@
-//! A tool's error for the calling model: a code, the cause, and how to correct the call.
+//! The error of a tool, which the calling model reads: a code, the cause, and how to correct the call.
 
 use std::io::ErrorKind;
 
 use filrouge_sources::{LibraryError, library::export::ExportError};
 use serde::Serialize;
 
-/// The error of a tool.
+/// The error of a tool. It is serialized as the tool's result.
 #[derive(Debug, Clone, Serialize)]
 pub(crate) struct Refusal {
     /// A stable code.
@@ -29,11 +29,12 @@ impl Refusal {
         }
     }
 
+    /// A refusal with the code `invalid_argument`.
     pub(crate) fn invalid(message: impl Into<String>, hint: impl Into<String>) -> Self {
         Self::new("invalid_argument", message, hint)
     }
 
-    /// The text for the model: one JSON object.
+    /// The text for the model: a JSON object of code, message and hint.
     pub(crate) fn text(&self) -> String {
         serde_json::to_string_pretty(self).unwrap_or_else(|_| self.message.clone())
     }

@@ -1,4 +1,4 @@
-//! Sessions as resources: `session://{id}`, read as Markdown up to a maximum length.
+//! Sessions as MCP resources: `session://{id}` is a session as Markdown, cut at a maximum length.
 
 use filrouge_sources::library::export::Form;
 use filrouge_sources::library::history::MAX_CHARS;
@@ -12,15 +12,15 @@ use crate::text::{moment, provenance, quoted};
 use crate::tools::page;
 
 const SCHEME: &str = "session://";
-/// The template's only variable.
+/// The only variable of [`TEMPLATE`].
 pub(crate) const ID: &str = "id";
-/// The template.
+/// The URI template of a session.
 pub(crate) const TEMPLATE: &str = "session://{id}";
 const MARKDOWN: &str = "text/markdown";
-/// The maximum number of completions that the protocol allows.
+/// The maximum number of completions that the protocol allows in one response.
 const COMPLETIONS: usize = 100;
 
-/// The characters to encode: all but the unreserved ones of RFC 3986.
+/// The characters of an id that are percent-encoded in a URI: all but the unreserved ones of RFC 3986.
 const RESERVED: &AsciiSet = &NON_ALPHANUMERIC
     .remove(b'-')
     .remove(b'.')
@@ -32,16 +32,17 @@ fn address(id: &str) -> String {
     format!("{SCHEME}{}", utf8_percent_encode(id, RESERVED))
 }
 
-/// The session's id in a URI.
+/// The id of the session that a URI names; `None` if the URI is not that of a session.
 fn id_of(address: &str) -> Option<String> {
     let encoded = address.strip_prefix(SCHEME)?;
     let id = percent_decode_str(encoded).decode_utf8().ok()?;
-    // The decoder also accepts percent signs that encode nothing; each valid one shortens the text by two.
+    // The decoder leaves a percent sign without two hex digits unchanged. Each valid encoding shortens the text by two
+    // bytes, so the lengths differ by two per percent sign only if all are valid.
     let is_valid = encoded.len() - id.len() == 2 * encoded.matches('%').count();
     (is_valid && !id.is_empty()).then(|| id.into_owned())
 }
 
-/// The template.
+/// The description of [`TEMPLATE`] for clients.
 pub(crate) fn template() -> ResourceTemplate {
     ResourceTemplate::new(TEMPLATE, "session")
         .with_title("A recorded session")
@@ -51,7 +52,7 @@ pub(crate) fn template() -> ResourceTemplate {
         .with_mime_type(MARKDOWN)
 }
 
-/// A page of sessions, last changed first.
+/// A page of the list of sessions, the last changed first.
 ///
 /// # Errors
 /// [`Refusal`] for an invalid cursor.
@@ -86,10 +87,11 @@ fn resource(row: &Row) -> Resource {
     }
 }
 
-/// Reads a session.
+/// Reads the session that the URI `address` names: the first [`MAX_CHARS`] characters, and if the session is longer,
+/// how to continue.
 ///
 /// # Errors
-/// [`Refusal`]: `session_not_found` for a URI of no session.
+/// [`Refusal`]: `session_not_found` if the URI names no session, or an error of the library.
 pub(crate) fn read(call: &Call<'_>, address: &str) -> Result<ResourceContents, Refusal> {
     let Some(id) = id_of(address) else {
         let message = format!("{address:?} is not the address of a session");
@@ -106,7 +108,8 @@ pub(crate) fn read(call: &Call<'_>, address: &str) -> Result<ResourceContents, R
     Ok(ResourceContents::text(text, address).with_mime_type(MARKDOWN))
 }
 
-/// Ids that begin with `start`, last changed first, and their total number.
+/// The first [`COMPLETIONS`] ids that begin with `start`, those of the last changed sessions first, and the number of
+/// all such ids.
 pub(crate) fn completions(call: &Call<'_>, start: &str) -> (Vec<String>, usize) {
     let catalog = call.library.catalog();
     let headers = catalog.entries.iter().map(|entry| &entry.header);

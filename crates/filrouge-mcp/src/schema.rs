@@ -1,4 +1,4 @@
-//! JSON Schemas of parameters and answers.
+//! The JSON Schemas of a tool's parameters and answer.
 
 use std::sync::Arc;
 
@@ -7,7 +7,8 @@ use schemars::generate::SchemaSettings;
 use schemars::{JsonSchema, Schema, transform::transform_subschemas};
 use serde_json::Value;
 
-/// The schema of parameters, without references: absent parameters are left out, so no type is "or null".
+/// The schema of a tool's parameters, without `$ref`. No type is "or null": a caller omits a parameter to give no
+/// value.
 pub(crate) fn of_arguments<T: JsonSchema>() -> Arc<JsonObject> {
     let mut settings = SchemaSettings::draft2020_12();
     settings.inline_subschemas = true;
@@ -23,14 +24,14 @@ pub(crate) fn of_arguments<T: JsonSchema>() -> Arc<JsonObject> {
     Arc::new(object)
 }
 
-/// The schema of a serialized answer: members that may be left out are not required.
+/// The schema of a tool's serialized answer. Members that serialization may omit are not required.
 pub(crate) fn of_answer<T: JsonSchema>() -> Arc<JsonObject> {
     let mut settings = SchemaSettings::draft2020_12().for_serialize();
     settings.meta_schema = None;
     let mut schema = settings.into_generator().into_root_schema_for::<T>();
     portable(&mut schema);
     let mut object = object(schema);
-    // Clients require this member.
+    // Clients require this member in the schema.
     object.insert("type".to_owned(), "object".into());
     Arc::new(object)
 }
@@ -42,8 +43,8 @@ fn object(schema: Schema) -> JsonObject {
     }
 }
 
-/// Replaces type lists by single types and drops formats: not every client supports type lists, or Rust's number
-/// formats.
+/// Replaces each list of types by an `anyOf` of single types, and removes formats. Some clients support neither lists
+/// of types nor Rust's number formats.
 fn portable(schema: &mut Schema) {
     transform_subschemas(&mut portable, schema);
     let Some(object) = schema.as_object_mut() else {
@@ -62,6 +63,7 @@ fn portable(schema: &mut Schema) {
     }
 }
 
+/// Removes the type "null", formats and default values.
 fn without_null(schema: &mut Schema) {
     transform_subschemas(&mut without_null, schema);
     let Some(object) = schema.as_object_mut() else {

@@ -1,4 +1,4 @@
-//! The server: answers the protocol's requests from libraries.
+//! The MCP server: implements the methods of the protocol with the tools, prompts and resources of this crate.
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -22,7 +22,7 @@ use crate::refusal::Refusal;
 use crate::tools::Answered;
 use crate::{prompts, resources, tools};
 
-/// Usage instructions for the agent.
+/// The instructions for the agent's model, which the client receives when it connects.
 const INSTRUCTIONS: &str = include_str!("instructions.md");
 
 /// Answers agents' queries about histories. Cheap to clone; keeps no state between calls.
@@ -34,7 +34,7 @@ pub struct McpServer {
 }
 
 impl McpServer {
-    /// A server over `histories`; `own` describes the session from which it is called.
+    /// Creates a server for `histories`. `own` describes the session of the agent that calls it.
     #[must_use]
     pub fn new(histories: Histories, own: Own) -> Self {
         Self {
@@ -44,7 +44,10 @@ impl McpServer {
         }
     }
 
-    /// The histories for this call.
+    /// The histories that this call may read.
+    ///
+    /// # Errors
+    /// [`Refusal`] `internal` if the HTTP layer did not add them to the request.
     fn corpus(&self, context: &RequestContext<RoleServer>) -> Result<Corpus, Refusal> {
         match &self.histories {
             Histories::All(corpus) => Ok(Corpus::clone(corpus)),
@@ -62,7 +65,8 @@ impl McpServer {
         }
     }
 
-    /// Runs `work` on a blocking thread, unless the call is cancelled first.
+    /// Runs `work` on a blocking thread, until it ends or the client cancels the call. `tool` is the name of the tool,
+    /// or `resources`.
     async fn call<T: Send + 'static>(
         &self,
         context: RequestContext<RoleServer>,
@@ -72,7 +76,7 @@ impl McpServer {
         let Corpus { library, searcher } = self.corpus(&context)?;
         let own = self.own.clone();
         let work = move |stopped: &Arc<AtomicBool>| {
-            // One call lists each source only once, however often it needs the list.
+            // This library lists each source at most once for the call, however often the call needs the list.
             let library = library.for_one_query(Some(stopped.clone()));
             let call = Call {
                 library: &library,
@@ -87,7 +91,7 @@ impl McpServer {
     }
 }
 
-/// A refusal as a protocol error, where the protocol has no result for the model.
+/// A refusal as an error of the protocol, for methods other than `tools/call`, whose results cannot contain a refusal.
 fn fault(refusal: Refusal) -> ErrorData {
     let data = serde_json::to_value(&refusal).ok();
     match refusal.code {
@@ -97,6 +101,7 @@ fn fault(refusal: Refusal) -> ErrorData {
     }
 }
 
+/// A refusal as the result of a tool, which the model reads.
 fn refused(refusal: &Refusal) -> CallToolResult {
     CallToolResult::error(vec![ContentBlock::text(refusal.text())])
 }
@@ -107,7 +112,7 @@ fn answered(answer: Answered) -> CallToolResult {
     result
 }
 
-/// Refuses a cursor for lists of a single page.
+/// Refuses a request for a second page, for lists that have a single page.
 fn one_page(request: Option<PaginatedRequestParams>) -> Result<(), ErrorData> {
     match request.and_then(|request| request.cursor) {
         None => Ok(()),
@@ -131,8 +136,8 @@ impl ServerHandler for McpServer {
             .with_instructions(INSTRUCTIONS)
     }
 
-    /// Logs go to the process's stderr: none are sent to the client, whatever the level, and the capability is not
-    /// announced.
+    /// Accepts every log level and ignores it: logs go to the process's stderr, never to the client. The server does
+    /// not announce that it sends logs, but clients of older versions of the protocol may send this request.
     #[expect(deprecated, reason = "older generations ask for it")]
     async fn set_level(
         &self,

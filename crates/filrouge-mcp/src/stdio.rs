@@ -1,5 +1,6 @@
-//! Standard input and output: one message per line; logs go elsewhere. The server ends at the end of its input, or
-//! when its output has no reader. An invalid line is answered with an error.
+//! The protocol's transport "stdio": each line of standard input or output is one message, and logs go elsewhere. The
+//! server stops at the end of its input, or when nobody reads its output any more. An invalid line gets an error as its
+//! response.
 
 use std::future::Future;
 use std::io;
@@ -21,13 +22,13 @@ use tokio_util::codec::Decoder;
 use crate::faults::{Fault, check_form};
 use crate::server::McpServer;
 
-/// The maximum size of a message in bytes.
+/// The maximum size of a received message in bytes.
 const LINE_BYTES: usize = 4 * 1024 * 1024;
 
-/// Why a connection ended before its input did.
+/// Why the server stopped before the end of its input.
 #[derive(Debug, thiserror::Error)]
 pub enum StdioError {
-    /// The client violates the protocol.
+    /// The client violated the protocol before its first request.
     #[error("the client violates the protocol: {0}")]
     Refused(String),
     /// A task of the server panicked.
@@ -35,7 +36,8 @@ pub enum StdioError {
     Failed(#[from] tokio::task::JoinError),
 }
 
-/// Serves this process's standard input and output until the input ends, and answers all earlier requests.
+/// Serves this process's standard input and output until the input ends, and returns when all requests received by then
+/// are answered.
 ///
 /// # Errors
 /// [`StdioError`].
@@ -44,7 +46,7 @@ pub async fn serve_stdio(server: McpServer) -> Result<(), StdioError> {
     serve(server, input, output).await
 }
 
-/// Serves `input` and `output` like [`serve_stdio`].
+/// Serves `input` and `output` as [`serve_stdio`] serves standard input and output.
 ///
 /// # Errors
 /// [`StdioError`].
@@ -77,28 +79,32 @@ where
     }
 }
 
-/// Checks each line before the SDK reads it: lines that the SDK would drop silently get an error. Before the first
-/// request it passes on requests only, because the SDK ends the connection for anything else.
+/// Checks each line before the SDK receives it: lines that the SDK would drop silently get an error as their response.
+/// Notifications and responses before the first request that [`begins`] the connection are dropped, because the SDK
+/// would end the connection for them.
 struct CheckedLines<R, W: AsyncWrite> {
     input: BufReader<R>,
     /// The line being read.
     line: BytesMut,
-    /// Whether the line is too long; the rest of it is skipped.
+    /// Whether the line being read is too long; then the rest of it is skipped.
     too_long: bool,
+    /// Whether the input has ended.
     ended: bool,
     codec: JsonRpcMessageCodec<RxJsonRpcMessage<RoleServer>>,
     output: AsyncRwTransport<RoleServer, Empty, W>,
-    /// The error for an invalid line, while it is being written.
+    /// The writing of the error for an invalid line; `None` when no such error is being written.
     answering: Option<Answering>,
-    /// Notified when the output is closed.
+    /// Notified when a write fails because nobody reads the output.
     gone: Arc<Notify>,
+    /// Whether a request has begun the connection; see [`begins`].
     begun: bool,
 }
 
-/// Completes with whether the error was written.
+/// Writes an error; completes with whether it was written.
 type Answering = Pin<Box<dyn Future<Output = bool> + Send>>;
 
-/// Whether a request begins the connection: the handshake of older versions, or any request of versions without one.
+/// Whether a message begins the connection: `initialize`, the handshake of older versions of the protocol, or a request
+/// with the metadata that the versions without a handshake require. `ping` and `discover` do not.
 fn begins(message: &ClientJsonRpcMessage) -> bool {
     let ClientJsonRpcMessage::Request(request) = message else {
         return false;
@@ -125,7 +131,8 @@ where
         self.answering = Some(Box::pin(async move { sending.await.is_ok() }));
     }
 
-    /// The next line that is not blank; the end of the input also ends a line. Cancel-safe.
+    /// Reads the next line that is not blank, and checks its form; `None` after the end of the input, or when it cannot
+    /// be read. The last line needs no line end. Cancel-safe.
     async fn line(&mut self) -> Option<Result<BytesMut, Fault>> {
         while !self.ended {
             let read = self.input.fill_buf().await.ok()?;
@@ -175,7 +182,8 @@ where
         }
     }
 
-    /// Cancel-safe: pending work is kept.
+    /// Returns the next valid message; `None` stops the server. Cancel-safe: a partial line, or an error that is being
+    /// written, is kept for the next call.
     async fn receive(&mut self) -> Option<RxJsonRpcMessage<RoleServer>> {
         loop {
             if let Some(answering) = &mut self.answering {
@@ -201,7 +209,7 @@ where
             line.extend_from_slice(b"\n");
             let message = match self.codec.decode(&mut line) {
                 Ok(Some(message)) => message,
-                // Notifications that the SDK does not know are not errors.
+                // A notification that the SDK does not know is ignored, not refused.
                 Ok(None) => continue,
                 Err(_) => {
                     self.answer_fault(Fault::invalid("Invalid request"));

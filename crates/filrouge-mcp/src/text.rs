@@ -1,5 +1,5 @@
-//! Answers as readable text. Recorded text is in quotes, or in lines that begin with `> `, so that none of it can pass
-//! for the server's own words.
+//! The answers of tools as readable text. Recorded text is in quotation marks, or in lines that begin with `> `, so
+//! that a reader cannot mistake it for the server's own words.
 
 use std::fmt::Write as _;
 
@@ -9,9 +9,9 @@ use serde::Serialize;
 
 pub(crate) mod messages;
 
-/// A readable answer.
+/// An answer that can be written as readable text.
 pub(crate) trait Readable {
-    /// The program or programs that recorded its content.
+    /// The names of the programs that recorded the answer's content.
     fn origin(&self) -> String;
 
     /// Writes the answer without the line that states its origin.
@@ -25,7 +25,7 @@ pub(crate) fn provenance(origin: &str) -> String {
     )
 }
 
-/// The names of the programs, each once.
+/// The names of the programs that recorded the sessions `rows`, each once.
 pub(crate) fn origins<'a>(rows: impl Iterator<Item = &'a Row>) -> String {
     let mut names: Vec<&str> = rows.map(|row| row.source.as_str()).collect();
     names.sort_unstable();
@@ -36,7 +36,7 @@ pub(crate) fn origins<'a>(rows: impl Iterator<Item = &'a Row>) -> String {
     }
 }
 
-/// A recorded word or line, quoted on one line.
+/// A recorded text as a JSON string on one line, with invisible characters escaped.
 pub(crate) fn quoted(text: &str) -> String {
     let mut out = String::with_capacity(text.len() + 2);
     for c in serde_json::to_string(text).unwrap_or_default().chars() {
@@ -49,17 +49,18 @@ pub(crate) fn quoted(text: &str) -> String {
     out
 }
 
-/// Whether a character moves or hides its surroundings: controls, line ends, writing directions.
+/// Whether a character is invisible and can move or hide the text around it: control characters, line ends, and marks
+/// of the writing direction.
 fn is_unseen(c: char) -> bool {
     c.is_control()
         || matches!(c, '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
 }
 
-/// A recorded text, each line prefixed with `> `.
+/// Writes a recorded text, each line prefixed with `> `.
 pub(crate) fn quote(out: &mut String, text: &str) {
     for line in text.split('\n') {
         out.push_str("> ");
-        // Characters that a terminal or a model may treat as a line end stay inside the quote.
+        // A terminal or a model may treat other characters as line ends, so the text after them gets the prefix too.
         for c in line.trim_end_matches('\r').chars() {
             match c {
                 '\r' | '\u{b}' | '\u{c}' | '\u{85}' | '\u{2028}' | '\u{2029}' => {
@@ -74,7 +75,7 @@ pub(crate) fn quote(out: &mut String, text: &str) {
     }
 }
 
-/// A time for readers, in UTC.
+/// A time, given in milliseconds since 1970, as readable text in UTC.
 pub(crate) fn moment(milliseconds: i64) -> String {
     Timestamp::from_millisecond(milliseconds).map_or_else(
         |_| milliseconds.to_string(),
@@ -82,7 +83,7 @@ pub(crate) fn moment(milliseconds: i64) -> String {
     )
 }
 
-/// A duration for readers.
+/// A duration as readable text.
 pub(crate) fn span(milliseconds: i64) -> String {
     let seconds = milliseconds / 1000;
     match seconds {
@@ -92,7 +93,7 @@ pub(crate) fn span(milliseconds: i64) -> String {
     }
 }
 
-/// A session on one line.
+/// Writes a session of a list as one line.
 pub(crate) fn row(out: &mut String, row: &Row) {
     let title = row.title.as_deref().map_or("(no title)".to_owned(), quoted);
     let _ = write!(
@@ -119,7 +120,7 @@ pub(crate) fn row(out: &mut String, row: &Row) {
     out.push('\n');
 }
 
-/// A recorded id or name: unchanged when it is unambiguous, otherwise quoted.
+/// A recorded id or name: unchanged if all its characters are ASCII letters, digits or a few others, else quoted.
 pub(crate) fn word(text: &str) -> String {
     let plain = |c: char| c.is_ascii_alphanumeric() || "_-.:/@+".contains(c);
     if !text.is_empty() && text.chars().all(plain) {
@@ -145,7 +146,7 @@ pub(crate) fn counted(number: usize, one: &str, several: &str) -> String {
     }
 }
 
-/// Notices, and how to continue.
+/// Writes the notices and, if there is another page, how to request it: `next` is a label of that page and its cursor.
 pub(crate) fn end(out: &mut String, notices: &[String], next: Option<(&str, &str)>) {
     for notice in notices {
         let _ = writeln!(out, "Note: {notice}");

@@ -44,10 +44,12 @@ struct WithProvenance<T> {
 
 type Run = fn(&Call<'_>, &JsonObject, JsonObject) -> Result<Answered, Refusal>;
 
-/// A tool in the list.
+/// A tool of the list [`ALL`], without its types.
 pub(crate) struct Entry {
     pub(crate) name: &'static str,
+    /// The description that clients receive.
     pub(crate) described: Described,
+    /// The schema of the parameters.
     schema: Arc<JsonObject>,
     run: Run,
 }
@@ -72,10 +74,10 @@ impl Entry {
         }
     }
 
-    /// Answers a call with the given parameters.
+    /// Runs the tool with the parameters `given`.
     ///
     /// # Errors
-    /// [`Refusal`], for the calling model.
+    /// [`Refusal`], which the calling model reads.
     pub(crate) fn run(&self, call: &Call<'_>, given: JsonObject) -> Result<Answered, Refusal> {
         (self.run)(call, &self.schema, given)
     }
@@ -96,7 +98,7 @@ fn run<T: Tool>(
     Ok(Answered { structured, text })
 }
 
-/// All tools, in the order an agent needs them.
+/// All tools, in the order in which an agent usually needs them.
 pub(crate) static ALL: LazyLock<[Entry; 7]> = LazyLock::new(|| {
     [
         Entry::of::<list_sessions::ListSessions>(),

@@ -7,18 +7,18 @@ use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::Deserialize;
 use serde_json::Value;
 
-/// A time, or a full day in UTC.
+/// A moment, or an entire day in UTC.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(try_from = "Value")]
 pub(crate) struct When(Moment);
 
 impl When {
-    /// Its first millisecond.
+    /// The moment, or the start of the day, in milliseconds since 1970. `7d` is counted back from `now`.
     pub(crate) fn from(self, now: Timestamp) -> i64 {
         self.0.start(now).as_millis()
     }
 
-    /// The first millisecond after it: an end date includes that day.
+    /// The first millisecond after the moment or the day, in milliseconds since 1970: an end date includes that day.
     pub(crate) fn until(self, now: Timestamp) -> i64 {
         let end = self.0.end(now).as_millis();
         match self.0 {
@@ -28,10 +28,10 @@ impl When {
     }
 }
 
-/// An integer, however it is written.
+/// A JSON number as an integer, in any notation, such as `2.0` or `1e3`; `None` if it is not an integer in range.
 pub(crate) fn integer(given: &Value) -> Option<i64> {
     given.as_i64().or_else(|| {
-        // Beyond this a float is no longer an exact integer.
+        // Beyond about 9e15 a float does not represent every integer exactly.
         let float = given
             .as_f64()
             .filter(|f| f.fract() == 0.0 && f.abs() <= 9e15);

@@ -1,9 +1,10 @@
-//! Recorded items in the shapes of OpenAI's conversation items.
+//! Translates recorded items into the items of OpenAI's conversations.
 
 use filrouge_types::{Channel, Item, Part, Role};
 use serde_json::{Value, json};
 
-/// The position of an OpenAI item: the seq of the recorded item, and its index among the items derived from it.
+/// The position of an OpenAI item: the seq of the recorded item from which it is derived, and its index, from 0, among
+/// the OpenAI items derived from that one.
 type Position = (u64, usize);
 
 /// The id of an OpenAI item: `item_SEQ` for the first one derived from a recorded item, `item_SEQ_N` for later ones.
@@ -14,7 +15,7 @@ fn id((seq, n): Position) -> String {
     }
 }
 
-/// The position that an id names; `None` for a malformed id.
+/// The position that an OpenAI item's id names; `None` for a malformed id.
 pub(crate) fn position(text: &str) -> Option<Position> {
     let numbers = text.strip_prefix("item_")?;
     let (seq, n) = numbers.split_once('_').unwrap_or((numbers, "0"));
@@ -22,7 +23,7 @@ pub(crate) fn position(text: &str) -> Option<Position> {
     (position.0 > 0 && id(position) == text).then_some(position)
 }
 
-/// The OpenAI items derived from recorded ones, restricted to the positions that `wanted` accepts.
+/// Derives the OpenAI items from recorded ones, and returns those whose position `wanted` accepts.
 pub(crate) fn shown(items: &[Item], wanted: impl Fn(Position) -> bool) -> Vec<Value> {
     let mut all = Vec::new();
     for item in items {
@@ -36,8 +37,9 @@ pub(crate) fn shown(items: &[Item], wanted: impl Fn(Position) -> bool) -> Vec<Va
     all
 }
 
-/// Derives at least one OpenAI item: a call, a result or a reasoning part is a separate item, and other adjacent parts
-/// form one message. A redacted item becomes a message without content.
+/// Derives one or more OpenAI items from a recorded item, without ids. Each tool call, tool result and reasoning part
+/// is a separate OpenAI item; other parts that are adjacent form one message. An item without parts, such as a redacted
+/// one, becomes a message without content.
 fn derive_items(item: &Item) -> Vec<Value> {
     let mut derived: Vec<Value> = Vec::new();
     for part in Part::all(&item.body.parts) {
@@ -53,7 +55,7 @@ fn derive_items(item: &Item) -> Vec<Value> {
     derived
 }
 
-/// The content of a message.
+/// The content of an OpenAI item that is a message; `None` for other items.
 fn content(item: &mut Value) -> Option<&mut Vec<Value>> {
     item.get_mut("content")?.as_array_mut()
 }

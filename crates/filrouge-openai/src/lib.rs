@@ -1,6 +1,7 @@
-//! A wire for clients of OpenAI's Conversations API: sessions are conversations, and can be read, not written.
+//! A wire for clients of OpenAI's Conversations API: it shows sessions as conversations, read-only.
 //!
-//! Keys, owners, limits and rates are those of the native routes; only formats and failures differ.
+//! API keys, owners, limits and rate limits apply as on the native routes; only the formats of responses and failures
+//! differ.
 
 mod items;
 
@@ -25,7 +26,7 @@ use crate::items::{position, shown};
 const CONVERSATION: &str = "/openai/v1/conversations/{session_id}";
 const ITEMS: &str = "/openai/v1/conversations/{session_id}/items";
 
-/// The routes over `http`.
+/// Builds the wire's routes over the HTTP layer `http`.
 #[must_use]
 pub fn wire(http: HttpLayer) -> Wire {
     let routes = Router::new()
@@ -38,7 +39,7 @@ pub fn wire(http: HttpLayer) -> Wire {
     }
 }
 
-/// Formats a failure for OpenAI's clients.
+/// Formats a failure as OpenAI's API does.
 fn failure(failure: &Failure) -> FailureText {
     let (detail, hint) = detail_and_hint(failure);
     let message = hint.map_or_else(|| detail.to_owned(), |hint| format!("{detail}; {hint}"));
@@ -52,8 +53,8 @@ fn failure(failure: &Failure) -> FailureText {
     ("application/json", text.into())
 }
 
-/// Returns a session as a conversation. OpenAI's metadata are strings: a value of another type is returned as its
-/// JSON.
+/// Returns a session as a conversation. In OpenAI's API all values of metadata are strings, so a value of another type
+/// is returned as its JSON text.
 async fn show(
     State(http): State<HttpLayer>,
     at: InSession<may::Read>,
@@ -71,7 +72,7 @@ async fn show(
     answer(&conversation)
 }
 
-/// A string, or the JSON of another value.
+/// The content of a JSON string, or the JSON text of another value.
 fn text(json: &RawJson) -> String {
     serde_json::from_str(json.as_str()).unwrap_or_else(|_| json.as_str().to_owned())
 }
@@ -92,7 +93,8 @@ struct ListQuery {
     order: Option<Order>,
 }
 
-/// Lists the items of a conversation: by default 20, newest first; at most 100.
+/// Lists the items of a conversation after the item `after`. `limit` is 20 by default and at most 100; the default
+/// order is newest first.
 async fn list(
     State(http): State<HttpLayer>,
     at: InSession<may::Read, ListQuery>,
@@ -109,7 +111,8 @@ async fn list(
     let after = after.flatten();
     let (caller, session) = (&at.caller, &at.session);
     let turns = &http.turns;
-    // Further items may derive from the recorded item of `after`, so it is read again.
+    // One recorded item may yield several OpenAI items. The recorded item of `after` is read again, because some of its
+    // OpenAI items may come after `after`; hence one row more than `limit`.
     let mut rows = limit + 1;
     let (mut data, more) = if at.query.order == Some(Order::Asc) {
         let after = after.unwrap_or_default();
@@ -126,8 +129,8 @@ async fn list(
         let newest = http.sessions.get(caller, session).await?.last_seq;
         let before = after.unwrap_or((u64::MAX, 0));
         let top = newest.min(before.0 - u64::from(before.1 == 0));
-        // Seqs are dense, so the rows up to `top` begin at a known one. If the byte limit ends the page before `top`,
-        // halve the page.
+        // Seqs are dense, so the `rows` items that end at seq `top` begin after seq `top - rows`. If the store's byte
+        // limit ends the page before `top`, try half as many rows.
         loop {
             let from = top.saturating_sub(rows);
             let (items, _) = turns.items(caller, session, from, rows as usize).await?;

@@ -1,21 +1,23 @@
-//! The database server's clock: all servers of one store use the same time, whatever their own clocks say.
+//! The database server's clock: all filrouge servers of one store use its time, whatever their own clocks show.
 
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use filrouge_types::{Clock, SystemClock, Timestamp};
 
-/// Answers that took longer than this are too imprecise to use.
+/// The database's answers that took longer than this are too imprecise to use.
 const SLOWEST: Duration = Duration::from_secs(1);
 
-/// The database server's time: the last reported value, and when it was reported.
+/// A clock that continues from the newest time that the database reported. Until then it returns the system's time.
+///
+/// Its value is the reported time, and the local instant at which that time was correct.
 #[derive(Debug, Default)]
 pub struct DatabaseClock(Mutex<Option<(Timestamp, Instant)>>);
 
 impl DatabaseClock {
-    /// Records `database_time`, the answer to a query sent at `sent_at`: it was correct at some moment between then and
-    /// now. Ignores an answer that took longer than [`SLOWEST`], for example because the process was suspended, unless
-    /// there is no earlier one.
+    /// Records `database_time`, the database's answer to a query sent at `sent_at`. The time was correct at some moment
+    /// between `sent_at` and now; the middle is assumed. An answer that took longer than [`SLOWEST`], for example
+    /// because the process was suspended, is recorded only if it is the first.
     pub(crate) fn update(&self, sent_at: Instant, database_time: Timestamp) {
         let took = Instant::now() - sent_at;
         let mut last = self.0.lock().unwrap_or_else(PoisonError::into_inner);

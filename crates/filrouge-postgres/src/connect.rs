@@ -1,4 +1,4 @@
-//! Connects to the server itself or to a pooler in front of it, and detects which of the two it is.
+//! Connects to a PostgreSQL server or to a pooler in front of one, such as PgBouncer, and detects which of the two.
 
 use std::future::poll_fn;
 use std::io;
@@ -26,23 +26,26 @@ const SERVER_MIN: i32 = 140_000;
 /// Opens connections to one store.
 pub(crate) struct Connector {
     target: Target,
-    /// Index of the server that last accepted writes; it is tried first.
+    /// The index, in `target.servers`, of the server to which the newest connection was opened; it is tried first.
     last: AtomicUsize,
-    /// The server's time limit for waiting for a lock: set once per connection or, behind a pooler, in each transaction.
+    /// How long a statement may wait for a lock. Set once per connection or, behind a pooler, in each transaction.
     lock_timeout: Duration,
-    /// How long the server keeps an open transaction that is idle.
+    /// How long the server keeps an open transaction that is idle, before it ends the connection.
     idle_timeout: Duration,
+    /// The number of statements sent over all connections of this connector and of its copies for reading.
     statements_sent: Arc<AtomicU64>,
 }
 
-/// A process that was suspended in the middle of a write must not block the other writers.
+/// The idle timeout of writing transactions. It is short, because a process that is suspended in the middle of a write
+/// must not block the other writers.
 const IDLE_WRITING: Duration = Duration::from_secs(5);
-/// An idle reader holds back only vacuum, and its caller may still be processing rows.
+/// The idle timeout of reading transactions. It is long, because an idle reader delays only vacuum, and its caller may
+/// still be processing rows.
 const IDLE_READING: Duration = Duration::from_secs(600);
 
-/// Statements are planned once, for all parameter values, and tables may still be empty then. These settings force
-/// index lookups: on empty tables the planner prefers scans of an entire table or of all rows of a session, also
-/// inside joins and combined with another index, and would keep such a plan forever.
+/// Planner settings that force index lookups. PostgreSQL plans each statement once per connection, for all parameter
+/// values, possibly while the tables are still empty. For empty tables the planner prefers to scan an entire table, or
+/// all rows of a session, and the connection would keep this plan after the tables have grown.
 const PLANS: &str =
     "; SET enable_seqscan = off; SET enable_hashjoin = off; SET enable_mergejoin = off;
     SET enable_bitmapscan = off; SET plan_cache_mode = force_generic_plan; SET jit = off";
@@ -58,7 +61,7 @@ impl Connector {
         }
     }
 
-    /// The same connector with the settings for reads.
+    /// A copy of this connector whose transactions may be idle for as long as reads need.
     pub(crate) fn reading(&self) -> Self {
         Self {
             target: self.target.clone(),
@@ -69,14 +72,14 @@ impl Connector {
         }
     }
 
-    /// The number of statements sent over its connections.
+    /// The number of statements sent over all connections, including those for reading.
     pub(crate) fn statements_sent(&self) -> u64 {
         self.statements_sent.load(Ordering::Relaxed)
     }
 
-    /// The settings of a session, or with `LOCAL` of a transaction. They override what the role or the database has
-    /// set: commits are as durable as answers state, and names are resolved and printed the same everywhere, even if a
-    /// role has the same name as the schema.
+    /// SQL that sets the settings of a database session or, if `local` is `LOCAL` and not empty, of one transaction.
+    /// They override the settings of the role and of the database. Thus commits are as durable as filrouge's responses
+    /// state, and a name means the same table everywhere, even if a role has the same name as the schema.
     fn settings(&self, local: &str) -> String {
         format!(
             "SET {local} search_path = pg_catalog; SET {local} idle_in_transaction_session_timeout = {}; SET {local} lock_timeout = {};
@@ -87,14 +90,14 @@ impl Connector {
         )
     }
 
-    /// Connects, and prepares `statements` unless the connection is pooled.
+    /// Connects to the database. Prepares `statements`, except behind a pooler.
     pub(crate) async fn connect(&self, statements: &[&'static Sql]) -> Result<Connection, Failure> {
         let (client, _) = self.open().await?;
         with_timeout(self.set_up(client, statements)).await
     }
 
-    /// Like [`Self::connect`], but also receives the number of each commit; `None` behind a pooler, which delivers no
-    /// notifications.
+    /// Like [`Self::connect`], but also returns a channel with the number of each commit that any server makes. Returns
+    /// `None` instead of the channel behind a pooler, which delivers no notifications.
     pub(crate) async fn listen(
         &self,
         statements: &[&'static Sql],
@@ -109,7 +112,8 @@ impl Connector {
         Ok((connection, Some(commit_numbers)))
     }
 
-    /// Connects to the first server that accepts writes; also returns the channel of commit notifications.
+    /// Connects to the first server that accepts writes. Also returns the channel of commit notifications, which stays
+    /// empty without `LISTEN`.
     async fn open(&self) -> Result<Opened, Failure> {
         let servers = &self.target.servers;
         let first = self.last.load(Ordering::Relaxed);
@@ -126,8 +130,8 @@ impl Connector {
         Err(combined(failures))
     }
 
-    /// Tries each address of `server`. `connect_timeout` applies to each, including the server's first answers: a
-    /// hanging server accepts connections but does not answer.
+    /// Tries each address of `server` until one works. `connect_timeout` limits each attempt, including the first
+    /// query: a hanging server accepts connections but does not answer.
     async fn reach(&self, server: &Config) -> Result<Opened, Failure> {
         let limit = server.get_connect_timeout().copied();
         let limit = limit.unwrap_or(target::CONNECT_TIMEOUT);
@@ -147,6 +151,7 @@ impl Connector {
         Err(failure)
     }
 
+    /// Connects to one address, and starts the task that drives the connection.
     async fn attempt(&self, config: &Config) -> Result<Opened, Failure> {
         let upgrade = self.target.tls.upgrade();
         let encrypted = upgrade.begun();
@@ -161,8 +166,8 @@ impl Connector {
             while let Some(message) = poll_fn(|cx| connection.poll_message(cx)).await {
                 match message {
                     Ok(AsyncMessage::Notification(notification)) => {
-                        // A payload that filrouge did not send still wakes the watch; most connections have no
-                        // listener.
+                        // A payload that is not a number, because another program sent it, still wakes the listener.
+                        // Sending fails on most connections, because nobody listens.
                         let _ = sender.send(notification.payload().parse().unwrap_or(u64::MAX));
                     }
                     Ok(_) => {}
@@ -176,6 +181,8 @@ impl Connector {
         Ok((check(client).await?, commit_numbers))
     }
 
+    /// Detects a pooler. Without one, sets the settings and prepares `statements`; behind one, every transaction must
+    /// begin with the settings.
     async fn set_up(
         &self,
         client: Client,
@@ -199,7 +206,7 @@ impl Connector {
     }
 }
 
-/// Limits the setup: a server may hang right after its first answers, and a pooler may have no free server connection.
+/// Limits the time of `setup`: a server may hang after its first answers, or a pooler have no free connection to it.
 async fn with_timeout<T>(setup: impl Future<Output = Result<T, Failure>>) -> Result<T, Failure> {
     let result = tokio::time::timeout(target::CONNECT_TIMEOUT, setup).await;
     result.unwrap_or_else(|_| Err(unavailable("PostgreSQL does not answer")))
@@ -234,7 +241,7 @@ async fn check(client: Client) -> Result<Client, Failure> {
     Ok(client)
 }
 
-/// One configuration for each address of `server`; a socket has a single one.
+/// Returns one configuration for each address of the host of `server`. A Unix socket has a single one.
 async fn addresses(server: &Config) -> Result<Vec<Config>, Failure> {
     let Some(Host::Tcp(host)) = server.get_hosts().first() else {
         return Ok(vec![server.clone()]);
@@ -252,8 +259,8 @@ async fn addresses(server: &Config) -> Result<Vec<Config>, Failure> {
     Ok(configs.collect())
 }
 
-/// The failure when no server was usable. If any of them may recover, the code is `store_unavailable`, so that callers
-/// retry.
+/// The failure when no server was usable, from the failure of each. If the code of any is `store_unavailable`, this is
+/// the code of the result, so that callers retry.
 fn combined(mut failures: Vec<(String, Failure)>) -> Failure {
     if failures.len() == 1
         && let Some((_, only)) = failures.pop()
@@ -290,7 +297,7 @@ fn cannot_connect(error: &tokio_postgres::Error, config: &Config, encrypted: boo
             None => failure.with_hint("check --store, and whether the server runs"),
         };
     }
-    // The other reasons for a failed connection have no code, so the absence of one identifies them.
+    // The driver has no codes for the remaining causes, so they are guessed from the configuration.
     let hint = if config.get_ssl_mode() == SslMode::Require && !encrypted {
         "set ssl = on in the server's postgresql.conf, or a weaker sslmode"
     } else if config.get_password().is_none() {
@@ -301,32 +308,34 @@ fn cannot_connect(error: &tokio_postgres::Error, config: &Config, encrypted: boo
     unavailable(failure.detail).with_hint(hint)
 }
 
-/// A new connection, and the numbers of the commits that it is notified of.
+/// A new connection, and the numbers of the commits that PostgreSQL notifies it of.
 type Opened = (Client, mpsc::UnboundedReceiver<u64>);
 
-/// A connection, and the settings that its transactions begin with.
+/// A connection that is ready for statements.
 pub(crate) struct Connection {
     pub(crate) session: Session,
-    /// Whether a pooler is in between: each transaction may run on another server connection.
+    /// Whether there is a pooler before the server. Then each transaction may run in another session of the server.
     pub(crate) pooled: bool,
-    /// The settings of each transaction, sent after its `BEGIN`.
+    /// SQL with the settings of a transaction, to append to each `BEGIN`; empty without a pooler.
     pub(crate) local: String,
 }
 
-/// Whether a pooler is in between: then the process named in our cancel key is not the one that answers.
+/// Whether there is a pooler before the server. A pooler issues its own cancel keys, so the process id in ours is then
+/// not that of the server process that answers.
 async fn is_pooled(client: &Client) -> Result<bool, Failure> {
     let row = client.query_typed_one("SELECT pg_backend_pid()", &[]).await;
     let answering: i32 = row.map_err(|e| failure(&e))?.get(0);
     Ok(reported_pid(client).await != Some(answering))
 }
 
-/// The process id in the cancel key, read from a cancel request that is never sent to the server.
+/// The process id in the connection's cancel key. The driver does not expose the key, so this lets it write a cancel
+/// request into a pipe, never to the server, and reads the id from the request.
 async fn reported_pid(client: &Client) -> Option<i32> {
     let (ours, mut theirs) = tokio::io::duplex(64);
     let token = client.cancel_token();
     let cancel = token.cancel_query_raw(ours, Through);
     let read = async {
-        // The request is: length, code, process, secret. A TLS request may precede it, which is only length and code.
+        // The request is: length, code, process id, secret. A TLS request (length, code) may precede it.
         let length = theirs.read_i32().await.ok()?;
         let _code = theirs.read_i32().await.ok()?;
         if length == 8 {
@@ -339,7 +348,7 @@ async fn reported_pid(client: &Client) -> Option<i32> {
     pid
 }
 
-/// A TLS connector that passes the stream through unencrypted.
+/// A TLS connector that does not encrypt: it returns the stream unchanged.
 struct Through;
 
 impl TlsConnect<DuplexStream> for Through {

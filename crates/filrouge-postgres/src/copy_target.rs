@@ -1,7 +1,7 @@
-//! A PostgreSQL database as the target of a copy.
+//! A PostgreSQL database as the target of `filrouge copy`.
 //!
-//! While a copy is under way, the row `copying` of the table `store` holds the name of its source, and `copier` the run
-//! that may continue it. The transaction that ends the copy deletes both.
+//! During a copy, the table `store` has two additional rows: `copying`, the id of the source store, and `copier`, the
+//! id of the run that may write. The transaction that finishes the copy deletes both.
 
 use filrouge_store::View;
 use filrouge_store::copy::{CopyRow, CopyTarget, StartedCopy, TargetContents, taken_over};
@@ -21,22 +21,23 @@ use crate::session::{Driver, Param};
 
 mod send_rows;
 
-/// A database that a store is copied into. Creates nothing before [`CopyTarget::begin`]. Its methods block, so the
-/// caller must not be on a runtime's own thread.
+/// A database into which a store is copied. Nothing is created before [`CopyTarget::begin`]. The methods block, so they
+/// must not be called on a worker thread of an async runtime.
 pub struct PostgresCopyTarget {
     options: Options,
     open: Option<Open>,
 }
 
-/// A connection, and the name of this run after `begin`.
+/// The connection of a copy.
 struct Open {
     driver: Driver,
     connection: Connection,
+    /// The random id of this run; `None` before `begin`.
     run: Option<String>,
 }
 
 impl PostgresCopyTarget {
-    /// The target for the database that `options` name.
+    /// Creates the target for the database that `options` name. Does not connect.
     #[must_use]
     pub fn new(mut options: Options) -> Self {
         options.make = true;
@@ -46,6 +47,7 @@ impl PostgresCopyTarget {
         }
     }
 
+    /// Returns the connection; connects at the first call.
     fn open(&mut self) -> Result<&mut Open, Failure> {
         if self.open.is_none() {
             let driver = Driver::on_current_thread()?;
@@ -64,7 +66,8 @@ impl PostgresCopyTarget {
 
 impl Drop for PostgresCopyTarget {
     fn drop(&mut self) {
-        // The drop may happen where blocking is not allowed, for example when the source did not answer.
+        // A runtime that is dropped waits for its tasks. This target may be dropped on a thread that must not block,
+        // for example when the source of the copy did not answer, so the runtime is shut down without waiting.
         if let Some(Driver::Runtime(runtime)) = self.open.take().map(|open| open.driver) {
             runtime.shutdown_background();
         }
@@ -94,11 +97,15 @@ async fn put(client: &Client, name: &str, value: &str) -> Result<(), Failure> {
     put.map(drop).map_err(|e| failure(&e))
 }
 
-/// Marks the store as a copy, in a transaction that locks out other writers; returns whether it already was one.
+/// Marks the store as an unfinished copy of `source` that the run `run` writes. The caller's transaction excludes other
+/// writers. Returns whether the store already was an unfinished copy of `source`, which this run continues.
+///
+/// # Errors
+/// Fails if the store contains anything else.
 async fn mark(client: &Client, source: &str, run: &str) -> Result<bool, Failure> {
     let lock = client.batch_execute("LOCK TABLE filrouge.store IN SHARE ROW EXCLUSIVE MODE");
     lock.await.map_err(|e| failure(&e))?;
-    // A server that has this store open checks for the mark under the same lock before it writes.
+    // A filrouge server that has this store open checks for the mark, under the lock of writers, before it writes.
     let store = migrate::store_value(client, "store_id")
         .await?
         .unwrap_or_default();
@@ -107,7 +114,7 @@ async fn mark(client: &Client, source: &str, run: &str) -> Result<bool, Failure>
         .batch_execute(&lock_writers)
         .await
         .map_err(|e| failure(&e))?;
-    // Another process may have written to it since it was examined.
+    // Another process may have written to the store since the caller read its contents.
     let resumed = match contents(client).await? {
         TargetContents::Nothing => false,
         TargetContents::Copy { source: existing } if existing == source => true,
@@ -124,7 +131,7 @@ impl Open {
         ran.map_err(|e| failure(&e))
     }
 
-    /// Runs `work` in one transaction.
+    /// Runs `work` in one transaction, which the SQL `begin` starts. Rolls back if `work` fails.
     fn transact<T>(
         &self,
         begin: &str,
@@ -139,7 +146,8 @@ impl Open {
         done
     }
 
-    /// Runs `work` in one transaction of this run; fails if another run has taken over the copy.
+    /// Runs `work` in one transaction. Fails if this run has not begun, or another run has since begun to write this
+    /// copy.
     fn write(&self, work: impl FnOnce() -> Result<(), Failure>) -> Result<(), Failure> {
         self.transact("BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE", || {
             let client = self.connection.session.client();
@@ -198,7 +206,7 @@ impl CopyTarget for PostgresCopyTarget {
     }
 
     fn finish(&mut self, _newest: SessionPk) -> Result<(), Failure> {
-        // The server numbers new sessions after the newest existing one, as in the source.
+        // `_newest` is not needed: on PostgreSQL a new session gets the number after the greatest existing one.
         let open = self.open()?;
         open.write(|| open.run("DELETE FROM filrouge.store WHERE name IN ('copying', 'copier')"))
     }

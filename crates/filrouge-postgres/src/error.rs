@@ -1,10 +1,11 @@
-//! Maps PostgreSQL's SQLSTATEs to failures; the only module that knows them.
+//! Maps PostgreSQL's error codes, the SQLSTATEs, to failures. No other module refers to SQLSTATEs.
 
 use filrouge_types::{ErrorCode, Failure};
 use tokio_postgres::Error;
 use tokio_postgres::error::SqlState;
 
-/// Translates an error by its SQLSTATE; an error without one comes from the connection or from decoding a value.
+/// Translates an error by its SQLSTATE. An error without a SQLSTATE does not come from the server, but from the
+/// connection or from decoding a value.
 pub(crate) fn failure(error: &Error) -> Failure {
     let Some(db) = error.as_db_error() else {
         if error.is_closed() || is_io(error) {
@@ -13,7 +14,7 @@ pub(crate) fn failure(error: &Error) -> Failure {
                 format!("PostgreSQL: {}", chain(error)),
             );
         }
-        // The remaining errors are values of an unexpected type.
+        // The remaining errors mean that a value has an unexpected type.
         return Failure::new(
             ErrorCode::IntegrityError,
             format!("PostgreSQL: {}", chain(error)),
@@ -30,7 +31,7 @@ pub(crate) fn failure(error: &Error) -> Failure {
     }
 }
 
-/// Like [`failure`], but with the hint `hint` if a privilege is missing.
+/// Like [`failure`], but if a privilege is missing, the failure's hint is `hint`.
 pub(crate) fn failure_with_privilege_hint(error: &Error, hint: &str) -> Failure {
     let failure = failure(error);
     match error.code() {
@@ -46,7 +47,8 @@ fn code(state: &SqlState) -> ErrorCode {
     if *state == SqlState::READ_ONLY_SQL_TRANSACTION {
         return ErrorCode::StoreReadOnly;
     }
-    // The migrations created the tables and columns, so these errors mean that something else changed them.
+    // The migrations created the tables and columns, so these errors mean that something other than filrouge changed
+    // them.
     let changed = [
         SqlState::DATA_CORRUPTED,
         SqlState::INDEX_CORRUPTED,
@@ -88,16 +90,18 @@ fn hint(state: &SqlState) -> Option<&'static str> {
     }
 }
 
+/// The class of a SQLSTATE: its first two characters.
 fn class(state: &SqlState) -> &str {
     state.code().get(..2).unwrap_or_default()
 }
 
-/// Whether the connection is unusable. Its last statement may or may not have been executed.
+/// Whether the error means that the connection is unusable. The server may or may not have executed the last statement
+/// that was sent over it.
 pub(crate) fn is_lost(error: &Error) -> bool {
     match error.code() {
         Some(state) => {
-            // A server that shuts down ends connections with a class 57 error; 25P03: idle for too long in a
-            // transaction.
+            // A server that shuts down ends connections with an error of class 57. A transaction that was idle for too
+            // long also ends its connection.
             matches!(class(state), "08" | "57") && *state != SqlState::QUERY_CANCELED
                 || *state == SqlState::IDLE_IN_TRANSACTION_SESSION_TIMEOUT
                 || is_standby(error)
@@ -106,21 +110,22 @@ pub(crate) fn is_lost(error: &Error) -> bool {
     }
 }
 
-/// Whether the server no longer accepts writes, such as a primary that has become a standby. It certainly did not
-/// execute the statement, but the server that replaced it may have the commit.
+/// Whether the error means that the server does not accept writes, for example because the primary has become a
+/// standby. This server certainly did not execute the statement; but if an earlier attempt was committed, the new
+/// primary may have that commit.
 pub(crate) fn is_standby(error: &Error) -> bool {
     error.code() == Some(&SqlState::READ_ONLY_SQL_TRANSACTION)
 }
 
-/// Whether waiting for a lock timed out.
+/// Whether the error means that the wait for a lock timed out.
 pub(crate) fn is_locked(error: &Error) -> bool {
     error.code() == Some(&SqlState::LOCK_NOT_AVAILABLE)
 }
 
-/// Whether a retry can succeed: another transaction conflicted.
+/// Whether the error comes from a conflict with another transaction, so that a retry can succeed.
 pub(crate) fn is_transient(error: &Error) -> bool {
     error.as_db_error().is_some_and(|db| {
-        // Two commits with one number: this transaction lost its lock in the meantime.
+        // Another transaction has used the same commit number: this one lost the lock of writers in the meantime.
         let overtaken =
             *db.code() == SqlState::UNIQUE_VIOLATION && db.table() == Some("commit_log");
         class(db.code()) == "40" || overtaken
@@ -138,7 +143,7 @@ fn is_io(error: &Error) -> bool {
     false
 }
 
-/// The error with its causes; never the statement's values.
+/// The error's text with those of its causes. It never contains the values of a statement.
 fn chain(error: &Error) -> String {
     let mut text = error.to_string();
     let mut source = std::error::Error::source(error);
@@ -150,7 +155,7 @@ fn chain(error: &Error) -> String {
     text
 }
 
-/// The failure for a stored row that cannot be decoded.
+/// The failure for a stored row that cannot be decoded. `what` names the kind of row.
 pub(crate) fn malformed(what: &str) -> Failure {
     Failure::new(
         ErrorCode::IntegrityError,

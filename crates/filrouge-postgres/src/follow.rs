@@ -18,46 +18,51 @@ use crate::session::{Driver, Sql, within};
 use crate::transact::first_answer;
 use crate::vacuum::{Erasure, Vacuum};
 
-/// The polling interval while a caller waits for commits and no notifications arrive.
+/// The polling interval while a caller waits for commits and PostgreSQL sends no notifications.
 const POLL_EVERY: Duration = Duration::from_millis(50);
-/// The polling interval otherwise: keeps the anchor current, and covers lost notifications.
+/// The polling interval otherwise. Polling keeps the anchor current, and finds commits whose notification was lost.
 const IDLE_EVERY: Duration = Duration::from_secs(1);
-/// How long to wait for more notifications after the first, so that many commits are examined together.
+/// The delay between a notification and the reading of commits, so that commits which follow closely are read together.
 const SETTLE: Duration = Duration::from_millis(2);
-/// The delay between attempts to reach the server.
+/// The delay before the watch connects again after its connection was lost or could not be opened.
 const RETRY_EVERY: Duration = Duration::from_millis(500);
-/// The delay between attempts to listen while the watch polls.
+/// The delay between attempts to open a connection with notifications, while the watch polls through a pooler.
 const LISTEN_EVERY: Duration = Duration::from_secs(3);
-/// After commits: the minimum interval between two comparisons of the sessions with the log.
+/// The minimum interval between two comparisons of the sessions with the commit log while there are new commits.
 const COMPARE_EVERY: Duration = Duration::from_secs(1);
-/// Comparisons take at most one part in this many of the time.
+/// Comparisons may take at most 1/50 of the time: after a slow one, the interval is this many times its duration.
 const COMPARE_SHARE: u32 = 50;
-/// Without commits: the interval between two comparisons, because changes made outside filrouge are not announced.
+/// The interval between two comparisons while there are no new commits. They are still needed, because another program
+/// that changes the store makes no commit of filrouge.
 const COMPARE_AT_REST: Duration = Duration::from_secs(30);
 
-/// How long to wait for notifications where polling is possible.
+/// How long to try to open a connection with notifications if the watch can poll through a pooler instead.
 const LISTEN_TIMEOUT: Duration = Duration::from_secs(1);
 
-/// The configuration of the watch.
+/// The watch for commits of other servers: its configuration.
 pub(crate) struct Follow {
     pub(crate) driver: Driver,
-    /// Connects to the server itself, even if there is a pooler: notifications arrive only there.
+    /// Connects to the PostgreSQL server itself, even if there is a pooler, because a pooler delivers no notifications.
     pub(crate) connector: Arc<Connector>,
-    /// Connects to the pooler, if there is one: commits are polled for through it while the server itself is
-    /// unreachable.
+    /// Connects to the pooler, if there is one. While the server itself is unreachable, the watch polls through the
+    /// pooler.
     pub(crate) fallback: Option<Arc<Connector>>,
+    /// The watch ends when the ledger, which owns the guard, is dropped.
     pub(crate) guard: Weak<Guard>,
     pub(crate) erasure: Arc<Erasure>,
+    /// The clock to keep equal to the database server's; `None` if the ledger uses another clock.
     pub(crate) clock: Option<Arc<DatabaseClock>>,
     pub(crate) answer_timeout: Duration,
 }
 
-/// The last comparison of sessions with the log.
+/// The newest comparison of the sessions with the commit log.
 struct Compared {
     at: Instant,
+    /// The minimum interval until the next comparison.
     every: Duration,
+    /// The newest verified commit at that time.
     commit_no: u64,
-    /// Whether the log itself cannot be read.
+    /// Whether the newest row of the log has since turned out to be malformed.
     broken: bool,
 }
 
@@ -67,7 +72,7 @@ struct WatchState {
     vacuum: Vacuum,
 }
 
-/// A connection, and its commit notifications.
+/// A connection, and the numbers of commits that it is notified of; `None` if it receives no notifications.
 type Listening = (Connection, Option<mpsc::UnboundedReceiver<u64>>);
 
 impl Follow {
@@ -96,7 +101,8 @@ impl Follow {
         }
     }
 
-    /// Watches over one connection; if it cannot be opened, over the fallback until it can.
+    /// Watches over a connection to the server itself. If that cannot be opened and there is a pooler, first watches
+    /// through the pooler until it can. Returns when the connection is lost or the ledger was dropped.
     fn follow(&self, state: &mut WatchState) -> Result<(), Failure> {
         let listen = listen(&self.connector);
         let listening = match &self.fallback {
@@ -127,14 +133,18 @@ impl Follow {
             .map(drop)
     }
 
-    /// Records whether notifications arrive: `None` if they do, else the failure.
+    /// Records whether notifications arrive: `why` is `None` if they do, else the reason why not.
     fn report_notifications(&self, why: Option<&Failure>) {
         if let Some(guard) = self.guard.upgrade() {
             guard.note_notifications(why);
         }
     }
 
-    /// Watches over one connection. Ends when it is lost, when the ledger is dropped, or when `relisten` has connected.
+    /// Watches over one connection. Returns the connection of `relisten` once that has connected, or `None` when the
+    /// ledger was dropped.
+    ///
+    /// # Errors
+    /// Fails when the connection is lost.
     fn watch(
         &self,
         (mut connection, mut notifications): Listening,
@@ -162,7 +172,8 @@ impl Follow {
                 _ => IDLE_EVERY,
             };
             let awaited = notifications.as_mut().filter(|_| has_waiters);
-            // A notification and a timeout lead to the same work.
+            // True only if an erasure wants the state of the store read now. After a notification the loop does the
+            // same as after the pause.
             let woken = self.driver.wait(async {
                 tokio::select! {
                     () = self.erasure.wake.notified() => true,
@@ -182,8 +193,8 @@ impl Follow {
         }
     }
 
-    /// Reads the state outside the log: the schema, and whether erased contents still have to be vacuumed. Returns the
-    /// latter.
+    /// Reads the state of the store that the commit log does not contain: the schema's version, and whether erased
+    /// contents still have to be vacuumed. Records the version in `guard`, and returns whether a vacuum is due.
     fn read_store_state(&self, connection: &Connection, guard: &Guard) -> Result<bool, Failure> {
         let pending = self.erasure.pending();
         let answer = connection
@@ -197,13 +208,14 @@ impl Follow {
         guard.note_schema(schema.as_deref());
         let due: bool = column(row, 1)?;
         if !due {
-            // Another server has vacuumed.
+            // Another server has vacuumed since.
             self.erasure.settle(pending);
         }
         Ok(due)
     }
 
-    /// Waits for a notification of a commit that this process does not know yet, and briefly for further ones.
+    /// Waits for a notification of a commit that this process has not verified yet, and then for [`SETTLE`]. Without
+    /// notifications, waits forever.
     async fn next_commit(&self, notifications: Option<&mut mpsc::UnboundedReceiver<u64>>) {
         let Some(notifications) = notifications else {
             return std::future::pending().await;
@@ -215,9 +227,10 @@ impl Follow {
                 return;
             }
         }
-        // The connection is closed; the next query over it fails.
+        // The connection is closed. The caller finds out at its next query.
     }
 
+    /// Reads the database's time, and verifies new commits in one snapshot.
     fn follow_commits(
         &self,
         connection: &Connection,
@@ -249,10 +262,12 @@ impl Follow {
     }
 }
 
-/// Retries listening in the background.
+/// Attempts, in the background, to open a connection with notifications.
 struct Relisten {
     connector: Arc<Connector>,
+    /// When the next attempt is due.
     next: Instant,
+    /// The attempt in progress.
     trying: Option<JoinHandle<Result<Listening, Failure>>>,
 }
 
@@ -285,7 +300,8 @@ async fn listen(connector: &Connector) -> Result<Listening, Failure> {
     connector.listen(&STATEMENTS).await
 }
 
-/// Verifies new commits, and compares the sessions with the log when that is due.
+/// Verifies the commits after `verified`, the newest commit that was verified before the snapshot `rows` began. If it
+/// is due, compares the sessions with the commit log.
 fn examine(
     rows: &Rows<'_>,
     guard: &Guard,
@@ -294,7 +310,7 @@ fn examine(
 ) -> Result<(), Failure> {
     match rows.newest_log() {
         Ok(newest) => guard.follow(rows, verified, newest.as_ref(), Vec::new())?,
-        // The comparison of the sessions with the log reports the fault.
+        // The newest row of the log is malformed. The comparison, which is now due, reports this.
         Err(failure) if failure.code == ErrorCode::IntegrityError => compared.broken = true,
         Err(failure) => return Err(failure),
     }
@@ -313,7 +329,7 @@ fn examine(
     Ok(())
 }
 
-/// Reads the server's time into `clock`.
+/// Reads the database server's time into `clock`.
 pub(crate) fn compare_clocks(rows: &Rows<'_>, clock: &DatabaseClock) -> Result<(), Failure> {
     let sent_at = std::time::Instant::now();
     if let Some(row) = rows.one(&NOW, &[])? {
@@ -322,17 +338,17 @@ pub(crate) fn compare_clocks(rows: &Rows<'_>, clock: &DatabaseClock) -> Result<(
     Ok(())
 }
 
-/// The statements that the watch repeats.
+/// The statements that the watch runs repeatedly.
 static STATEMENTS: [&Sql; 3] = [&NEWEST_LOG, &NOW, &STORE_STATE];
 
-/// The schema, and whether erased contents still have to be vacuumed.
+/// Reads the schema's version, and whether erased contents still have to be vacuumed.
 static STORE_STATE: Sql = Sql::new(
     "SELECT (SELECT value FROM filrouge.store WHERE name = 'schema'),
             EXISTS (SELECT FROM filrouge.store WHERE name = 'erasing')",
     &[],
 );
 
-/// The server's clock, in microseconds.
+/// Reads the database server's clock, in microseconds since 1970.
 pub(crate) static NOW: Sql = Sql::new(
     "SELECT (extract(epoch FROM clock_timestamp()) * 1000000)::bigint",
     &[],

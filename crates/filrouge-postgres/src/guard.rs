@@ -1,5 +1,5 @@
-//! The state of the store as this process knows it: its newest verified commit, and the sessions that fail verification (DESIGN
-//! §9).
+//! Detects changes of the store that filrouge did not make (DESIGN §9). The guard knows the store's newest verified
+//! commit, and the sessions that failed verification.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
@@ -15,35 +15,40 @@ use tokio::sync::watch;
 use crate::migrate::{self, SCHEMA_VERSION};
 use crate::vacuum::Erasure;
 
-/// The number of commits read at once while following.
+/// The maximum number of commits that one query reads.
 const COMMITS: usize = 1024;
 
+/// What this process knows about the store; its readers, writer and watch share it.
 pub(crate) struct Guard {
     keyring: Arc<Keyring>,
-    /// Whether records are verified; without keys they cannot be, and the operator who chose that was warned.
+    /// Whether MACs are checked. If not, because the operator opened the store without its keys, new commits are not
+    /// verified either.
     check: MacCheck,
-    /// The newest verified commit.
+    /// The newest verified commit; `None` if the store has none.
     newest: Mutex<Option<LogRow>>,
-    /// The newest verified commit that may hold more than drafts.
+    /// The newest verified commit that an anchor must record. Later commits contain only drafts.
     anchor_position: Mutex<Position>,
+    /// The data that was changed outside filrouge. Reads and writes of it are refused.
     suspects: RwLock<Arc<Suspects>>,
     known_heads: KnownHeads,
-    /// The reason why writes are refused at the moment.
+    /// Why the newest write failed; `None` if it succeeded.
     refused: Mutex<Option<String>>,
-    /// Publishes the newest commit's number as it grows.
+    /// Publishes the number of the newest verified commit.
     commits: watch::Sender<u64>,
-    /// The reason why this program may no longer write: the store has a newer schema.
+    /// Set while the store has a newer schema than this program knows: then the program may not write.
     outdated: Mutex<Option<Failure>>,
-    /// Whether the watch polls although notifications should arrive.
+    /// Whether the watch polls because it cannot receive notifications.
     polling: AtomicBool,
     erasure: Arc<Erasure>,
 }
 
 fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    // Each lock guards values that are replaced in one step, so a poisoned lock still holds a valid one.
+    // The value behind each lock is replaced in one step, so it is valid even if a thread panicked while it held the
+    // lock.
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
+/// The position of a commit; number 0 for `None`.
 fn position(row: Option<&LogRow>) -> Position {
     Position {
         commit_no: number(row),
@@ -72,8 +77,8 @@ impl Guard {
         }
     }
 
-    /// Accepts the store's current state as the starting point: what disagrees with its log is refused from the first
-    /// read on.
+    /// Starts with the store's current state, when the store is opened. Sessions that disagree with the commit log
+    /// become suspects, so already the first read of them is refused. The newest commit counts as verified.
     pub(crate) fn begin(&self, view: &impl View) -> Result<(), Failure> {
         self.compare(view)?;
         match view.newest_log() {
@@ -92,17 +97,17 @@ impl Guard {
             .clone()
     }
 
-    /// The newest state of all heads and notes.
+    /// The newest state of all heads and notes, with which rows are compared when they are read.
     pub(crate) const fn known_heads(&self) -> &KnownHeads {
         &self.known_heads
     }
 
-    /// Adds what reads and writes found to the suspects.
+    /// Adds to the suspects what reads and writes found when they compared rows with [`Self::known_heads`].
     pub(crate) fn suspect_found(&self) {
         self.suspect(self.known_heads.take_found());
     }
 
-    /// Adds suspects: data that differs from what was written. They are never removed.
+    /// Adds suspects: data that differs from what filrouge wrote. A suspect is never removed.
     pub(crate) fn suspect(&self, more: Suspects) {
         if !more.is_empty() {
             tracing::error!(suspects = %more, "the store was changed outside filrouge");
@@ -114,12 +119,12 @@ impl Guard {
         }
     }
 
-    /// The reason why writes are refused at the moment; `None` if they are not.
+    /// The reason why the newest write failed, if PostgreSQL accepts no writes at the moment.
     pub(crate) fn refused(&self) -> Option<String> {
         locked(&self.refused).clone()
     }
 
-    /// Records the outcome of the newest write: `None` for success, else the failure.
+    /// Records the outcome of the newest write: `why` is `None` if it succeeded, else the failure.
     pub(crate) fn note_write(&self, why: Option<&Failure>) {
         let mut refused = locked(&self.refused);
         match why {
@@ -132,12 +137,13 @@ impl Guard {
         *refused = why.map(|failure| failure.detail.clone());
     }
 
-    /// The reason why this program may not write to the store, if its schema became newer.
+    /// The reason why this program may not write to the store: a newer filrouge has migrated the schema. `None` if it
+    /// may write.
     pub(crate) fn outdated(&self) -> Option<Failure> {
         locked(&self.outdated).clone()
     }
 
-    /// Records the store's current schema version.
+    /// Records the store's current schema version, as the table `store` contains it.
     pub(crate) fn note_schema(&self, schema: Option<&str>) {
         let newer = schema
             .and_then(|s| s.parse().ok())
@@ -161,7 +167,8 @@ impl Guard {
         *outdated = failure;
     }
 
-    /// Records whether notifications of other servers' commits arrive: `None` if they do, else the failure.
+    /// Records whether notifications of other servers' commits arrive: `why` is `None` if they do, else the reason why
+    /// not.
     pub(crate) fn note_notifications(&self, why: Option<&Failure>) {
         match (why, self.polling.swap(why.is_some(), Ordering::AcqRel)) {
             (Some(failure), false) => {
@@ -172,11 +179,13 @@ impl Guard {
         }
     }
 
-    /// The erasures of this process.
+    /// The state of this process's erasures, which a vacuum must follow.
     pub(crate) const fn erasure(&self) -> &Arc<Erasure> {
         &self.erasure
     }
 
+    /// Records that the commit `row` is verified, and publishes its number. Ignores a commit that is not newer than the
+    /// newest known one.
     pub(crate) fn advance(&self, row: Option<LogRow>) {
         let mut newest = locked(&self.newest);
         if number(row.as_ref()) > number(newest.as_ref()) {
@@ -204,13 +213,14 @@ impl Guard {
         position(locked(&self.newest).as_ref())
     }
 
-    /// The newest commit that this process knows.
+    /// The newest commit that this process has verified.
     pub(crate) fn newest(&self) -> Option<LogRow> {
         locked(&self.newest).clone()
     }
 
-    /// Compares `newest`, the newest commit of a snapshot, with `verified`, the newest verified one before the snapshot
-    /// began. Returns whether there are unverified commits in between.
+    /// Compares `newest`, the newest commit of a snapshot, with `verified`, the newest commit that was verified before
+    /// the snapshot began. If commits were removed or changed, the entire store becomes suspect. Returns whether the
+    /// snapshot contains newer commits, which are still to be verified.
     pub(crate) fn compare_newest(
         &self,
         verified: Option<&LogRow>,
@@ -229,9 +239,10 @@ impl Guard {
         after > before
     }
 
-    /// Verifies the commits of `view` after `verified`, the newest verified one before the snapshot began, up to
-    /// `newest`: each must continue the chain of its predecessor. Uses the commits in `fetched` instead of a query if
-    /// they directly follow `verified`.
+    /// Verifies the commits of the snapshot `view` after `verified`, up to `newest`. `verified` is the newest commit
+    /// that was verified before the snapshot began. Each commit must continue the chain of its predecessor; otherwise
+    /// the entire store becomes suspect. `fetched` are commits that the caller has already read: if they directly
+    /// follow `verified`, they are used instead of a query.
     pub(crate) fn follow(
         &self,
         view: &impl View,
@@ -281,7 +292,8 @@ impl Guard {
         Ok(())
     }
 
-    /// Compares all sessions with the commit log; returns how long it took.
+    /// Compares all sessions with the commit log, and adds those that differ to the suspects. Returns how long this
+    /// took.
     pub(crate) fn compare(&self, view: &impl View) -> Result<std::time::Duration, Failure> {
         let begun = Instant::now();
         if self.check == MacCheck::Keyed {

@@ -1,4 +1,4 @@
-//! The ledger over one PostgreSQL database.
+//! The ledger in one PostgreSQL database.
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
@@ -28,10 +28,10 @@ use crate::target::Target;
 use crate::transact::first_answer;
 use crate::writer::{Request, Writer, statements};
 
-/// The maximum number of writes queued for the writer; further callers wait for room in the queue.
+/// The maximum number of writes in the queue of the writer thread; further callers wait for room in the queue.
 const QUEUE_MAX: usize = 1024;
 
-/// Connections reserved for the server's own reads.
+/// The number of connections reserved for reads of the filrouge server's own data, such as API keys.
 const RESERVED: u32 = 1;
 
 /// A durable ledger in one PostgreSQL database; several servers may have it open at once.
@@ -39,11 +39,16 @@ pub struct PostgresLedger {
     guard: Arc<Guard>,
     keyring: Arc<Keyring>,
     connector: Arc<Connector>,
+    /// For reads of users' data.
     readers: Arc<Readers>,
+    /// For reads of the server's own data.
     reserved: Arc<Readers>,
+    /// The queue of the writer thread; `None` once the ledger is closed.
     requests: Mutex<Option<mpsc::Sender<Request>>>,
+    /// The writer thread; `None` once the ledger is closed.
     writer: Mutex<Option<JoinHandle<()>>>,
     store_id: String,
+    /// The random name of this process as a writer.
     name: String,
     clock: Arc<dyn Clock>,
     durability: Durability,
@@ -58,9 +63,9 @@ struct StoreFacts {
 }
 
 impl PostgresLedger {
-    /// Opens the store, creating or migrating its schema as needed, and compares its heads with its commit log.
+    /// Opens the store, creates or migrates its schema as needed, and compares its heads with its commit log.
     ///
-    /// Blocks until that is done.
+    /// Blocks until all of this is done.
     ///
     /// # Errors
     /// `invalid` for another program's schema, a newer one or a server that is too old; `key_missing` when the store is
@@ -83,7 +88,7 @@ impl PostgresLedger {
                 let result = open_writer(&options, connector, guard, clock, database.as_ref());
                 match result {
                     Ok((writer, facts)) => {
-                        // Cannot fail: the opening thread waits for the answer.
+                        // Cannot fail: the thread that opens the ledger waits for this message.
                         let _ = opened.send(Ok(facts));
                         writer.run(receiver);
                     }
@@ -119,7 +124,7 @@ impl PostgresLedger {
         })
     }
 
-    /// The store's clock: the database server's, unless the options contain another one.
+    /// The store's clock: that of the database server, unless the options contain another one.
     #[must_use]
     pub fn clock(&self) -> Arc<dyn Clock> {
         self.clock.clone()
@@ -132,6 +137,8 @@ impl PostgresLedger {
             .clone()
     }
 
+    /// Closes the queue of writes, and returns the writer thread, which ends when the queue is empty. Returns `None` if
+    /// the ledger is already closed.
     fn stop(&self) -> Option<JoinHandle<()>> {
         self.requests
             .lock()
@@ -151,7 +158,8 @@ fn spawn(name: &str, work: impl FnOnce() + Send + 'static) -> Result<JoinHandle<
         .map_err(|e| unavailable(format!("cannot start the thread {name}: {e}")))
 }
 
-/// Connects, migrates, examines the store, and builds its writer.
+/// Connects, migrates the schema, compares the store's heads with its commit log, and builds the writer. Runs on the
+/// writer's thread. `database` is `None` if the options contain a clock.
 fn open_writer(
     options: &Options,
     connector: Arc<Connector>,
@@ -213,7 +221,7 @@ fn open_writer(
     ))
 }
 
-/// The durability of a commit under the server's settings, and the server's version.
+/// Reads the durability of a commit under the database server's settings, and the server's version.
 async fn server(client: &tokio_postgres::Client) -> Result<(Durability, String), Failure> {
     let sql = "SELECT current_setting('fsync')::bool, current_setting('server_version')";
     let row = client.query_typed_one(sql, &[]).await;
@@ -225,7 +233,7 @@ async fn server(client: &tokio_postgres::Client) -> Result<(Durability, String),
     Ok((durability, row.get(1)))
 }
 
-/// The key of the advisory lock that makes a transaction the only writer of a store.
+/// The key of the advisory lock of a store's writers. The transaction that holds this lock is the store's only writer.
 pub(crate) fn writer_lock_key(store_id: &str) -> i64 {
     let hash = filrouge_store::chain::fingerprint(&[b"writers", store_id.as_bytes()]);
     let mut half = [0; 8];
@@ -316,7 +324,7 @@ impl Ledger for PostgresLedger {
         self.name.clone()
     }
 
-    /// This process cannot know what runs on other machines.
+    /// Always false: this process cannot know whether a process on another machine has exited.
     fn has_exited(&self, _: &str) -> bool {
         false
     }

@@ -1,5 +1,6 @@
-//! The PostgreSQL ledger: several servers on one database, each with one writer that commits in groups, readers that
-//! each see one snapshot, and a watch for commits of the others (DESIGN §3, §4; docs/postgresql.md).
+//! The ledger in PostgreSQL. Several filrouge servers may share one database. Each has one writer, which commits writes
+//! in groups; readers, each of whose queries sees one snapshot; and a watch for commits of other servers (DESIGN §3,
+//! §4; docs/postgresql.md).
 
 mod clock;
 mod connect;

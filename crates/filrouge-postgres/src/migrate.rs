@@ -1,5 +1,5 @@
-//! Schema migrations. All pending ones run in one transaction under a lock: if several servers start at once, one of
-//! them migrates, and a kill leaves either the old schema or the new one.
+//! Schema migrations. All pending migrations run in one transaction under a lock. If several servers start at once, one
+//! of them migrates. If its process is killed, the database has either the old schema or the new one.
 
 use filrouge_store::copy::unfinished;
 use filrouge_store::record::MacCheck;
@@ -15,28 +15,30 @@ mod keys;
 #[cfg(test)]
 mod tests;
 
-/// The name and the statements of a migration.
+/// A migration: its name, and its SQL statements.
 type Step = (&'static str, &'static str);
 
-/// One file per migration; never edited after a release. Each sets the row `schema` of the table `store` to its number.
+/// All migrations, in order. Each has its own file, which is never edited after a release, and sets the row `schema` of
+/// the table `store` to its number, counted from 1.
 pub(crate) const MIGRATIONS: &[Step] = &[("ledger", include_str!("migrations/0001_ledger.sql"))];
 
-/// The schema this program writes.
+/// The version of the schema that this program writes.
 pub const SCHEMA_VERSION: usize = MIGRATIONS.len();
 
-/// The format of the store, as the row `format` of the table `store` names it. Stores of format 1 have no such row.
+/// The format of the store: the value of the row `format` of the table `store`. Stores of format 1 have no row
+/// `format`.
 const FORMAT: &str = "2";
 
-/// The advisory lock of migrations; "filrouge" in ASCII.
+/// The key of the advisory lock for migrations: "filrouge" in ASCII.
 const LOCK: i64 = 0x6669_6c72_6f75_6765;
 
-/// The store's name and schema version, from the table `store`.
+/// The store's id and schema version, from the table `store`.
 struct Identity {
     store_id: String,
     version: usize,
 }
 
-/// The failure for a schema of another program, or one of filrouge's that was changed by hand.
+/// The failure if the schema `filrouge` was created by another program, or changed by hand.
 fn foreign() -> Failure {
     Failure::new(
         ErrorCode::Invalid,
@@ -45,14 +47,18 @@ fn foreign() -> Failure {
     .with_hint("choose another database for the store")
 }
 
-/// The contents of a database, as far as filrouge is concerned.
+/// What a database contains, as far as filrouge is concerned.
 enum Contents {
-    /// No tables of filrouge; `schema` says whether an empty schema of that name exists.
+    /// No tables of filrouge. `schema`: whether an empty schema named `filrouge` exists.
     Nothing { schema: bool },
     /// A store.
     Store(Identity),
 }
 
+/// Determines what the database contains.
+///
+/// # Errors
+/// `invalid` for a store of format 1, or a schema that is not filrouge's.
 async fn contents(client: &Client) -> Result<Contents, Failure> {
     let row = client
         .query_typed_one(
@@ -75,7 +81,7 @@ async fn contents(client: &Client) -> Result<Contents, Failure> {
     }
     let sql = "SELECT name::text, value::text FROM filrouge.store WHERE name::text IN ('schema', 'store_id', 'format')";
     let rows = client.query_typed(sql, &[]).await.map_err(|e| {
-        // The columns have other names or types.
+        // `IntegrityError` means here that the columns have other names or types.
         match failure(&e) {
             failure if failure.code == ErrorCode::IntegrityError => foreign(),
             failure => failure,
@@ -86,7 +92,7 @@ async fn contents(client: &Client) -> Result<Contents, Failure> {
             .find(|row| row.get::<_, &str>(0) == name)?
             .get(1)
     };
-    // The first schema version is 1.
+    // Schema versions are counted from 1.
     let version = value("schema")
         .and_then(|v| v.parse().ok())
         .filter(|v| *v > 0);
@@ -99,6 +105,7 @@ async fn contents(client: &Client) -> Result<Contents, Failure> {
     }
 }
 
+/// The failure for a store whose schema is newer than `known`, the newest that this program knows.
 pub(crate) fn newer(version: usize, known: usize) -> Failure {
     Failure::new(
         ErrorCode::Invalid,
@@ -122,12 +129,15 @@ pub(crate) async fn version(client: &Client) -> Result<usize, Failure> {
     Ok(identity(client).await?.map_or(0, |store| store.version))
 }
 
-/// The store's name, if there is a store.
+/// The store's id; `None` if there is no store.
 pub(crate) async fn store_id(client: &Client) -> Result<Option<String>, Failure> {
     Ok(identity(client).await?.map(|store| store.store_id))
 }
 
-/// The store, if there is one; an error if its schema is newer than this program.
+/// The store's id and version; `None` if there is no store.
+///
+/// # Errors
+/// `invalid` if the schema is newer than this program.
 async fn identity(client: &Client) -> Result<Option<Identity>, Failure> {
     match contents(client).await? {
         Contents::Store(found) if found.version > SCHEMA_VERSION => {
@@ -138,8 +148,8 @@ async fn identity(client: &Client) -> Result<Option<Identity>, Failure> {
     }
 }
 
-/// Whether there is a store that belongs to a keyring. A store created by running the migrations' statements belongs to
-/// none until a filrouge opens it.
+/// Whether there is a store that belongs to a keyring. If an administrator created the store by running the migrations'
+/// SQL, the store belongs to no keyring until a filrouge server opens it.
 pub(crate) async fn has_keys(client: &Client) -> Result<bool, Failure> {
     if identity(client).await?.is_none() {
         return Ok(false);
@@ -147,7 +157,7 @@ pub(crate) async fn has_keys(client: &Client) -> Result<bool, Failure> {
     Ok(keys::are_recorded(client).await? || has_data(client).await?)
 }
 
-/// Whether the existing store contains any data.
+/// Whether the store, which must exist, contains any data.
 pub(crate) async fn has_data(client: &Client) -> Result<bool, Failure> {
     let sql = "SELECT EXISTS (SELECT FROM filrouge.session) OR EXISTS (SELECT FROM filrouge.head)
          OR EXISTS (SELECT FROM filrouge.turn) OR EXISTS (SELECT FROM filrouge.record)
@@ -156,7 +166,7 @@ pub(crate) async fn has_data(client: &Client) -> Result<bool, Failure> {
     Ok(row.map_err(|e| failure(&e))?.get(0))
 }
 
-/// The value of a row of the table `store`.
+/// The value of the row `name` of the table `store`; `None` if there is no such row.
 pub(crate) async fn store_value(client: &Client, name: &str) -> Result<Option<String>, Failure> {
     let sql = "SELECT value FROM filrouge.store WHERE name = $1";
     let row = client.query_typed_opt(sql, &[(&name, Type::TEXT)]).await;
@@ -171,7 +181,8 @@ pub(crate) async fn refuse_unfinished(client: &Client) -> Result<(), Failure> {
     }
 }
 
-/// Brings the schema up to date, verifies that the store is written with the keys of `options`, and returns its name.
+/// Runs the pending migrations, verifies that the store is written with the keys of `options`, and returns the store's
+/// id.
 ///
 /// # Errors
 /// `invalid` when the schema is another program's or a newer filrouge's; `key_missing` when the store is written with
@@ -180,6 +191,7 @@ pub(crate) async fn migrate(client: &Client, options: &Options) -> Result<String
     migrate_by(client, options, MIGRATIONS).await
 }
 
+/// Like [`migrate`], but with the migrations `steps`.
 async fn migrate_by(client: &Client, options: &Options, steps: &[Step]) -> Result<String, Failure> {
     let known = steps.len();
     let store_id = match contents(client).await? {
@@ -198,7 +210,7 @@ async fn run(client: &Client, sql: &str) -> Result<(), Failure> {
     client.batch_execute(sql).await.map_err(|e| failure(&e))
 }
 
-/// Runs `work` in one transaction, under the lock of migrations.
+/// Runs `work` in one transaction, under the lock for migrations.
 async fn in_locked_transaction<T>(
     client: &Client,
     work: impl Future<Output = Result<T, Failure>>,
@@ -217,7 +229,8 @@ async fn in_locked_transaction<T>(
     }
 }
 
-/// Runs the pending migrations, and returns the store's name.
+/// Runs the pending migrations of `steps`, and returns the store's id. A new store gets the keys of `options`. The
+/// caller has begun a transaction under the lock for migrations.
 async fn apply(client: &Client, options: &Options, steps: &[Step]) -> Result<String, Failure> {
     let known = steps.len();
     // Another server may have migrated while this one waited for the lock.

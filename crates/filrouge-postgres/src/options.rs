@@ -1,4 +1,4 @@
-//! The options that a ledger is opened with.
+//! The options with which a ledger is opened.
 
 use std::fmt;
 use std::sync::Arc;
@@ -10,43 +10,43 @@ use filrouge_types::{Clock, Failure};
 
 use crate::target::Target;
 
-/// The options that a ledger is opened with.
+/// The options with which a ledger is opened.
 #[derive(Clone)]
 pub struct Options {
-    /// The server, or a pooler in front of it.
+    /// The PostgreSQL server, or a pooler in front of it.
     pub(crate) server: Target,
-    /// The server itself, if [`Self::server`] is a pooler: for notifications of commits.
+    /// The PostgreSQL server itself, if [`Self::server`] is a pooler: a pooler delivers no notifications of commits.
     pub(crate) direct: Option<Target>,
-    /// The password for URLs that have none.
+    /// The password for each URL that contains none.
     password: Option<String>,
-    /// The keys.
+    /// The keys that authenticate the stored data.
     pub keyring: Arc<Keyring>,
-    /// The source of salts and names.
+    /// The source of randomness for salts and random ids.
     pub entropy: Arc<dyn Entropy>,
     /// The store's clock; by default the database server's.
     pub clock: Option<Arc<dyn Clock>>,
     /// The maximum number of concurrent reads.
     pub readers: u32,
-    /// How long a write waits for another server's commit.
+    /// How long a statement waits for a lock, for example while another server commits.
     pub lock_timeout: Duration,
-    /// How long to wait for an answer of the server before the connection is given up.
+    /// How long to wait for an answer of PostgreSQL before the connection counts as lost.
     pub answer_timeout: Duration,
-    /// How long a write is retried after its connection was lost.
+    /// How long a write is retried after its connection was lost, to find out whether it was committed.
     pub settle_timeout: Duration,
-    /// Whether MACs are checked on read.
+    /// Whether the MACs (message authentication codes) of the stored data are checked when it is read.
     pub check: MacCheck,
     /// Whether to create a store if there is none.
     pub make: bool,
 }
 
 impl Options {
-    /// The usual settings for the server at `url`, of the form `postgres://user@host/database` (docs/postgresql.md
-    /// lists its parameters). Of several hosts, the first that accepts writes is used. Reads the certificates that the
-    /// URL names.
+    /// The default options for the server at `url`, which has the form `postgres://user@host/database`
+    /// (docs/postgresql.md lists its parameters). If it names several hosts, the first that accepts writes is used.
+    /// Reads the files of certificates that the URL names.
     ///
     /// # Errors
     /// `invalid` when `url` is malformed, has an unknown parameter, or names a certificate that cannot be read. No
-    /// error contains the URL, because it may hold a password.
+    /// error contains the URL, because the URL may contain a password.
     pub fn new(
         url: &str,
         keyring: Arc<Keyring>,
@@ -68,8 +68,8 @@ impl Options {
         })
     }
 
-    /// Names the server itself if the store's URL is a pooler's, so that this process is notified of other servers'
-    /// commits at once.
+    /// Sets the URL of the PostgreSQL server itself, for a store whose URL leads to a pooler: then this process is
+    /// notified of other servers' commits at once, and need not poll.
     ///
     /// # Errors
     /// As for [`Self::new`].
@@ -82,8 +82,8 @@ impl Options {
         Ok(self)
     }
 
-    /// Sets the password for URLs without one, including that of [`Self::with_direct`], in whichever order they are
-    /// called.
+    /// Sets the password for the URLs that contain none. This includes the URL of [`Self::with_direct`], whichever of
+    /// the two methods is called first.
     #[must_use]
     pub fn with_password(mut self, password: &str) -> Self {
         self.server.set_password(password);

@@ -1,4 +1,4 @@
-//! Connection pools.
+//! Pools of connections to PostgreSQL.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -15,7 +15,7 @@ pub(crate) struct PooledConnector {
     pub(crate) connector: Arc<Connector>,
     /// The statements prepared on each connection.
     pub(crate) statements: &'static [&'static Sql],
-    /// The timeout of each answer; `None` if the caller sets it.
+    /// The time limit for each answer over these connections. `None`: callers limit the time themselves.
     pub(crate) answer_timeout: Option<Duration>,
 }
 
@@ -40,7 +40,8 @@ impl Manager for PooledConnector {
 }
 
 impl PooledConnector {
-    /// A pool of at most `max_size` connections; a caller waits at most `wait_timeout` for one.
+    /// Creates a pool of at most `max_size` connections. While all are in use, a caller waits at most `wait_timeout`
+    /// for one.
     pub(crate) fn pool(
         self,
         max_size: usize,

@@ -1,4 +1,4 @@
-//! The connections for reads: each query sees one snapshot.
+//! The connections for reads. Each query runs in its own transaction, and sees one snapshot.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -22,7 +22,7 @@ use crate::pool::PooledConnector;
 use crate::rows::{BY_NAME, ReadAhead, Rows, SessionLookup, column, read_log};
 use crate::session::{Driver, Session, Sql, within};
 
-/// The first query of a snapshot: whether the server is a standby, and the newest commit.
+/// The first query of a snapshot. It reads whether the server is a standby, and the newest commit.
 static SNAPSHOT_START: Sql = Sql::new(
     "SELECT pg_is_in_recovery(), l.commit_no, l.data FROM (SELECT) one LEFT JOIN LATERAL
          (SELECT commit_no, data FROM filrouge.commit_log ORDER BY commit_no DESC LIMIT 1) l ON true",
@@ -34,7 +34,7 @@ type Reader = Object<PooledConnector>;
 /// A pool of connections for reads.
 pub(crate) struct Readers {
     pool: Pool<PooledConnector>,
-    /// A permit for each running query, held until its transaction has ended.
+    /// A query has one of these permits until its transaction has ended.
     active_queries: Arc<Semaphore>,
     max_queries: u32,
     guard: Arc<Guard>,
@@ -47,7 +47,7 @@ pub(crate) struct Readers {
 /// How long closing waits for running queries.
 const CLOSE_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// How many times a query is started, each time over another connection: the pool may hand out a lost one.
+/// The maximum number of attempts to begin a snapshot, each over another connection: the pool may return a lost one.
 const TRIES: usize = 3;
 
 impl Readers {
@@ -78,8 +78,8 @@ impl Readers {
         })
     }
 
-    /// Accepts no more queries, and waits up to [`CLOSE_TIMEOUT`] for the running ones: they need the runtime, which the
-    /// caller may shut down.
+    /// Accepts no more queries, and waits up to [`CLOSE_TIMEOUT`] for the running ones. They need the async runtime,
+    /// and the caller may shut it down next.
     pub(crate) async fn close(&self) {
         self.pool.close();
         let ended = tokio::time::timeout(
@@ -91,17 +91,17 @@ impl Readers {
         }
     }
 
-    /// Runs a query in one snapshot; if `lookup` names a session, reads it together with the snapshot. If the caller
-    /// stops waiting, the query still runs to its end, and its connection is reused only after its transaction has
-    /// ended.
+    /// Runs a query in one snapshot. If `lookup` names a session, its row is read in the same round trip that begins
+    /// the snapshot. If the caller stops waiting, the query still runs to its end; its connection is reused only after
+    /// its transaction has ended.
     pub(crate) async fn inspect(
         self: &Arc<Self>,
         lookup: Option<SessionLookup>,
         query: SnapshotQuery,
     ) -> Result<(), Failure> {
-        // In a task, so that a connection under construction reaches the pool even if this caller is gone: otherwise
-        // each caller that waits for less than the connection takes would start a new one, and none would ever be
-        // ready.
+        // The connection is opened in a task, which continues even if this caller stops waiting, so that the connection
+        // reaches the pool. Otherwise, when connecting takes longer than callers wait, each caller would begin a new
+        // connection, and none would ever be ready.
         let pool = self.pool.clone();
         let reader = tokio::spawn(async move { pool.get().await }).await;
         let reader = reader.map_err(|_| Failure::new(ErrorCode::Internal, "connecting failed"))?;
@@ -114,7 +114,8 @@ impl Readers {
             let driver = Driver::Handle(handle);
             let mut lent = Lent(Some(reader));
             let result = readers.run_query(&mut lent, &driver, lookup, query);
-            // The answer need not wait for the end of the transaction. Sending fails only if the caller is gone.
+            // The caller need not wait for the end of the transaction. Sending fails only if the caller has stopped
+            // waiting.
             let _ = answered.send(result);
             lent.give_back(&driver, readers.transaction_timeout);
             drop(permit);
@@ -123,6 +124,7 @@ impl Readers {
         result.map_err(|_| Failure::new(ErrorCode::Internal, "a read panicked"))?
     }
 
+    /// Begins a snapshot, verifies the commits that are new in it, and runs `query`. Retries only the beginning.
     fn run_query(
         &self,
         lent: &mut Lent,
@@ -134,7 +136,7 @@ impl Readers {
         let (verified, newest, session) = loop {
             let verified = self.guard.newest();
             match lent.begin(driver, self.transaction_timeout, lookup.as_ref()) {
-                // A malformed row counts as missing: `compare_newest` then reports removed commits.
+                // A malformed newest commit counts as missing: `compare_newest` then reports that commits were removed.
                 Ok((newest, session)) => {
                     break (
                         verified,
@@ -176,8 +178,8 @@ impl Readers {
     }
 }
 
-/// A borrowed connection. Only [`Lent::give_back`] returns it to the pool; otherwise its transaction may still be open,
-/// so it is closed.
+/// A connection borrowed from the pool; `None` after it was returned or closed. Only [`Lent::give_back`] returns it to
+/// the pool. If this is dropped before, the transaction may still be open, so the connection is closed.
 struct Lent(Option<Reader>);
 
 impl Lent {
@@ -188,7 +190,8 @@ impl Lent {
             .ok_or_else(|| unavailable("not connected"))
     }
 
-    /// Begins a snapshot; returns its newest commit, and the requested session.
+    /// Begins a snapshot. Returns the row of [`SNAPSHOT_START`], and the row of the session that `lookup` names, if
+    /// there is one.
     fn begin(
         &self,
         driver: &Driver,
@@ -211,7 +214,7 @@ impl Lent {
             Ok::<_, tokio_postgres::Error>((newest.into_iter().next(), session_row))
         };
         let (newest, session_row) = driver.wait(within(transaction_timeout, begun))?;
-        // A pooler may have switched to a standby, which lacks the newest commits of its primary.
+        // A pooler may have switched to a standby, which may lack the newest commits of its primary.
         if let Some(row) = &newest
             && column(row, 0)?
         {
@@ -220,6 +223,7 @@ impl Lent {
         Ok((newest, session_row))
     }
 
+    /// Ends the transaction, and returns the connection to the pool. Closes the connection if this fails.
     fn give_back(mut self, driver: &Driver, transaction_timeout: Duration) {
         let ended = self
             .session()
@@ -229,6 +233,7 @@ impl Lent {
         }
     }
 
+    /// Closes the connection instead of returning it to the pool.
     fn drop_connection(&mut self) {
         if let Some(reader) = self.0.take() {
             drop(Object::take(reader));

@@ -1,4 +1,4 @@
-//! Views over one connection, inside a transaction that the caller controls.
+//! Reads the store's rows: the implementation of [`View`], with one file for each table.
 
 use filrouge_store::command::{Scope, SessionFilter};
 use filrouge_store::record::RecordRow;
@@ -36,20 +36,20 @@ pub(crate) use record::read_record;
 pub(crate) use session::{BY_NAME, SessionLookup, read_stored};
 pub(crate) use turn::{open_since, read_turn};
 
-/// Rows through one connection.
+/// A view of the store over one connection. The caller begins and ends the transaction.
 pub(crate) struct Rows<'c> {
     pub(crate) session: &'c Session,
     pub(crate) driver: &'c Driver,
-    /// Rows that were read before they are needed; empty except in a snapshot, in which nothing changes.
+    /// Rows that were read before they are needed. Used only in a snapshot, in which rows do not change.
     pub(crate) read_ahead: ReadAhead,
 }
 
 pub(crate) fn int(n: u64) -> i64 {
-    // All stored numbers are below 2^63 (docs/format.md); a larger one matches no row.
+    // All stored numbers are below 2^63 (docs/format.md), so a larger one may become `i64::MAX`: it matches no row.
     i64::try_from(n).unwrap_or(i64::MAX)
 }
 
-/// A column, decoded as the type that filrouge writes.
+/// Decodes a column as the type that filrouge writes.
 pub(crate) fn column<T: FromSqlOwned>(row: &Row, index: usize) -> Result<T, Failure> {
     row.try_get(index).map_err(|e| failure(&e))
 }
@@ -59,7 +59,7 @@ pub(crate) fn uint(row: &Row, index: usize) -> Result<u64, Failure> {
     u64::try_from(n).map_err(|_| malformed("number"))
 }
 
-/// A column of bytes, without a copy.
+/// Returns a column of bytes, without a copy.
 pub(crate) fn bytes(row: &Row, index: usize) -> Result<&[u8], Failure> {
     row.try_get(index).map_err(|e| failure(&e))
 }
@@ -82,7 +82,7 @@ impl Rows<'_> {
         Ok(self.many(sql, params)?.into_iter().next())
     }
 
-    /// A number; 0 if there is no row.
+    /// Runs a query for a single number; returns 0 if there is no row.
     fn number(&self, sql: &'static Sql, params: &[Param<'_>]) -> Result<u64, Failure> {
         let row = self.one(sql, params)?;
         row.map_or(Ok(0), |row| uint(&row, 0))
@@ -292,7 +292,7 @@ impl View for Rows<'_> {
     }
 }
 
-/// The number of bytes of rows after which a page ends.
+/// A page of records ends once its rows have this many bytes.
 const PAGE_BYTES: usize = RECORDS_BYTES;
 
 fn is_open(turn: &TurnRow) -> bool {

@@ -1,4 +1,4 @@
-//! Reads a store's schema and brings it up to date, without opening a ledger.
+//! Reads and migrates the schema of a store without opening a ledger, for commands of the program.
 
 use filrouge_store::schema::Schema;
 use filrouge_types::{ErrorCode, Failure};
@@ -9,7 +9,7 @@ use crate::migrate::{self, MIGRATIONS};
 use crate::options::Options;
 use crate::session::Driver;
 
-/// The schema of the store; changes nothing.
+/// Reads the store's schema: its version and the migrations that are pending. Changes nothing.
 ///
 /// # Errors
 /// `invalid` for another program's schema or a newer one; `store_unavailable`.
@@ -17,7 +17,7 @@ pub fn schema(options: &Options) -> Result<Schema, Failure> {
     with_client(options, |driver, client| driver.wait(read_schema(client)))
 }
 
-/// Brings the schema up to date, and creates an empty store if there is none. Returns the previous schema.
+/// Runs the pending migrations; creates an empty store if there is none. Returns the schema as it was before.
 ///
 /// # Errors
 /// `invalid` for another program's schema or a newer one; `key_missing` when the store is written with other keys;
@@ -36,8 +36,8 @@ pub fn migrate_up(options: &Options) -> Result<Schema, Failure> {
     with_client(&options, up)
 }
 
-/// Whether there is a store that belongs to a keyring. A store created by running the migrations' statements belongs to
-/// none until a filrouge opens it or brings it up to date.
+/// Whether there is a store that belongs to a keyring. If an administrator created the store by running the migrations'
+/// SQL, the store belongs to no keyring until a filrouge server opens it or `filrouge migrate up` runs.
 ///
 /// # Errors
 /// As for [`schema`].
@@ -47,7 +47,7 @@ pub fn has_keys(options: &Options) -> Result<bool, Failure> {
     })
 }
 
-/// The store's name, the same for every URL that leads to it; `None` if there is no store.
+/// The store's id, which is the same for every URL that leads to the store; `None` if there is no store.
 ///
 /// # Errors
 /// As for [`schema`].
@@ -62,7 +62,8 @@ async fn read_schema(client: &Client) -> Result<Schema, Failure> {
     Ok(Schema::of(version as u64, MIGRATIONS))
 }
 
-/// Runs `work` over a new connection on a new thread, because the caller may be inside a runtime.
+/// Runs `work` over a new connection. Uses a new thread, because the caller may be on a thread of an async runtime,
+/// which must not block.
 pub(crate) fn with_client<T: Send>(
     options: &Options,
     work: impl FnOnce(&Driver, &Client) -> Result<T, Failure> + Send,

@@ -1,4 +1,5 @@
-//! One connection, and the statements sent over it.
+//! A connection to PostgreSQL, and the statements that are sent over it. `Session` here is a session of the database,
+//! not a conversation.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -12,10 +13,10 @@ use tokio_postgres::{Client, Error, Row, Statement};
 
 use crate::error::{failure, unavailable};
 
-/// A value bound to a statement.
+/// The value of a statement's parameter.
 pub(crate) type Param<'a> = &'a (dyn ToSql + Sync);
 
-/// A statement with the types of its parameters: behind a pooler its full text is sent every time.
+/// A statement, and the types of its parameters. Behind a pooler the text and the types are sent with every execution.
 pub(crate) struct Sql {
     pub(crate) text: &'static str,
     pub(crate) types: &'static [Type],
@@ -30,14 +31,14 @@ impl Sql {
 /// A connection to the server, or to a pooler in front of it.
 pub(crate) struct Session {
     client: Client,
-    /// The statements prepared on the server; `None` behind a pooler, where the next transaction may run on another
-    /// server connection.
+    /// The statements prepared on the server, by their texts. `None` behind a pooler, where the next transaction may
+    /// run over another connection to the server, which lacks them.
     prepared: Option<Mutex<HashMap<&'static str, Statement>>>,
-    /// The number of statements sent, over all connections of the connector.
+    /// The number of statements sent over all connections of the connector.
     statements_sent: Arc<AtomicU64>,
     /// Whether a statement has failed since the transaction began.
     failed: AtomicBool,
-    /// The time limit for an answer; `None` for callers' queries, some of which scan the entire store.
+    /// The time limit for an answer. `None` for reads on behalf of callers: some of them scan the entire store.
     answer_timeout: Option<Duration>,
 }
 
@@ -52,12 +53,13 @@ impl Session {
         }
     }
 
-    /// From now on, waits at most `timeout` for every answer.
+    /// Limits the time for every later answer.
     pub(crate) const fn set_answer_timeout(&mut self, timeout: Duration) {
         self.answer_timeout = Some(timeout);
     }
 
-    /// Waits for an answer, up to this connection's time limit. After a timeout, the connection is unusable.
+    /// Waits for the answer to `query`, up to this connection's time limit. After a timeout the connection must not be
+    /// used any more.
     pub(crate) async fn answered<T>(
         &self,
         query: impl Future<Output = Result<T, Error>>,
@@ -70,17 +72,18 @@ impl Session {
         answer
     }
 
-    /// Whether a statement has failed since [`Self::note_begin`].
+    /// Whether a statement has failed since the last call of [`Self::note_begin`].
     pub(crate) fn failed(&self) -> bool {
         self.failed.load(Ordering::Relaxed)
     }
 
-    /// Marks the beginning of a transaction.
+    /// Records that a transaction begins.
     pub(crate) fn note_begin(&self) {
         self.failed.store(false, Ordering::Relaxed);
     }
 
-    /// Prepares `statements` now, and every other one on first use. Not for use behind a pooler.
+    /// Prepares `statements` now. After this call, every other statement is prepared when it is first used. Must not be
+    /// called behind a pooler.
     pub(crate) async fn prepare(&mut self, statements: &[&'static Sql]) -> Result<(), Error> {
         let mut prepared = HashMap::with_capacity(statements.len());
         for sql in statements {
@@ -96,7 +99,7 @@ impl Session {
         let Some(prepared) = &self.prepared else {
             return Ok(None);
         };
-        // Entries are inserted complete, so a poisoned lock still holds a valid map.
+        // Entries are inserted in one step, so the map is valid even if a thread panicked while it held the lock.
         let lock = || prepared.lock().unwrap_or_else(PoisonError::into_inner);
         let statement = lock().get(sql.text).cloned();
         if statement.is_some() {
@@ -111,8 +114,8 @@ impl Session {
         &self.client
     }
 
-    /// Runs a statement. If it is prepared, or behind a pooler, it is sent at the first poll, so that several can be
-    /// sent together and in order.
+    /// Runs a statement. If it is already prepared, or the connection leads to a pooler, the first poll sends it. So
+    /// several statements whose futures are polled in order are sent in this order, without waiting for answers.
     pub(crate) async fn query(
         &self,
         sql: &'static Sql,
@@ -143,7 +146,7 @@ impl Session {
     }
 }
 
-/// Waits at most `timeout` for an answer.
+/// Waits at most `timeout` for the answer to `query`.
 pub(crate) async fn within<T>(
     timeout: Duration,
     query: impl Future<Output = Result<T, Error>>,
@@ -154,16 +157,16 @@ pub(crate) async fn within<T>(
         .map_err(|e| failure(&e))
 }
 
-/// The runtime that drives a connection while a thread waits for its answer.
+/// The async runtime on which a blocking thread waits for the answers of a connection.
 pub(crate) enum Driver {
-    /// The runtime that the connection runs on, used from a thread that may block.
+    /// The runtime on which the connection runs. The thread that waits must be allowed to block.
     Handle(Handle),
-    /// A runtime on the current thread, which runs only during the wait.
+    /// A runtime of the current thread, which makes progress only during a wait.
     Runtime(Runtime),
 }
 
 impl Driver {
-    /// A runtime on the current thread: an answer arrives without waking another thread.
+    /// Creates a runtime of the current thread. An answer then needs no switch between threads.
     pub(crate) fn on_current_thread() -> Result<Self, Failure> {
         let runtime = tokio::runtime::Builder::new_current_thread()
             .enable_all()

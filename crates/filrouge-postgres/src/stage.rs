@@ -1,6 +1,6 @@
-//! A group of writes before it is sent. The rows that the rules read are fetched in advance, and the rows that they write
-//! are buffered until the end. A read that was not foreseen goes to the database, after the buffered rows were sent, so that its
-//! answer includes them.
+//! One transaction of the writer, which contains a group of writes. The rows that the rules are expected to read are
+//! fetched in advance. The rows that the rules write are buffered, and sent when all writes of the group are applied. A
+//! read of other rows queries the database; the buffered rows are sent first, so that the answer includes them.
 
 use std::cell::RefCell;
 
@@ -27,12 +27,12 @@ use cache::Cache;
 pub(crate) use pending::Pending;
 pub(crate) use wanted::{Fetched, LOCK, Wanted};
 
-/// The rows of one transaction of the writer.
+/// The rows of one transaction of the writer: those fetched, and those written so far.
 pub(crate) struct Stage<'c> {
     rows: Rows<'c>,
     cache: Cache,
     pending: RefCell<Pending>,
-    /// The number of write operations so far.
+    /// The number of write operations so far: unchanged after a command that wrote nothing.
     puts: u64,
 }
 
@@ -55,12 +55,12 @@ impl<'c> Stage<'c> {
         self.rows.session.failed()
     }
 
-    /// The buffered rows.
+    /// Returns the buffered rows, which the caller must send.
     pub(crate) fn into_pending(self) -> Pending {
         self.pending.into_inner()
     }
 
-    /// The database, after all buffered rows were sent.
+    /// Sends all buffered rows, and returns the database's rows.
     fn flushed(&self) -> Result<&Rows<'c>, Failure> {
         let mut pending = self.pending.borrow_mut();
         if !pending.is_empty() {
@@ -122,7 +122,7 @@ impl View for Stage<'_> {
         limit: usize,
     ) -> Result<Vec<TurnRow>, Failure> {
         if let Some(newest) = self.cache.newest_turn(pk) {
-            // No turn follows the newest one. Queries for a newer version usually end here, without a statement.
+            // No turn follows the newest one, so most queries for later turns end here, without a statement.
             if newest.is_none_or(|turn| turn.place() < from) {
                 return Ok(Vec::new());
             }
@@ -289,13 +289,13 @@ impl View for Stage<'_> {
     }
 }
 
-/// The commit with a given number.
+/// Reads the commit with a given number.
 pub(crate) static LOG_AT: Sql = Sql::new(
     "SELECT commit_no, data FROM filrouge.commit_log WHERE commit_no = $1",
     &[Type::INT8],
 );
 
-/// The statements of every group, which are prepared in advance.
+/// The statements that groups of writes use, which are prepared when the connection is opened.
 pub(crate) static STATEMENTS: &[&Sql] = &[
     &LOG_AT,
     &wanted::LOCK,

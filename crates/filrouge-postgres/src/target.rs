@@ -1,4 +1,4 @@
-//! The servers that a URL names, in order, and how to connect to each.
+//! Translates a store's URL into the PostgreSQL servers that it names, and the settings for connections to them.
 
 use std::fmt;
 use std::net::IpAddr;
@@ -11,26 +11,26 @@ use tokio_postgres::config::{ChannelBinding, Host, SslMode};
 use crate::tls::Tls;
 use crate::url::{Parts, invalid};
 
-/// The time limit for connecting to a server, unless `connect_timeout` sets another.
+/// The time limit for connecting to a server, unless the URL's parameter `connect_timeout` sets another.
 pub(crate) const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// How long a connection is idle before the operating system probes the peer.
 const KEEPALIVES_IDLE: Duration = Duration::from_secs(30);
-/// The interval and number of probes: a host that vanished is detected after another half minute.
+/// The interval and the number of probes. A host that has disappeared is detected 30 s after the first probe.
 const KEEPALIVES_INTERVAL: Duration = Duration::from_secs(10);
 const KEEPALIVES_RETRIES: u32 = 3;
-/// How long sent data may stay unacknowledged.
+/// How long sent data may remain unacknowledged before the operating system closes the connection.
 const USER_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// The servers that a URL names, and how to connect to them.
 #[derive(Clone)]
 pub(crate) struct Target {
-    /// The servers, one host each, in the order they are tried.
+    /// The servers, each with one host, in the order in which they are tried.
     pub(crate) servers: Vec<Config>,
     pub(crate) tls: Tls,
 }
 
-/// Shows the hosts only.
+/// Shows only the hosts, never a password.
 impl fmt::Debug for Target {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_list()
@@ -40,12 +40,15 @@ impl fmt::Debug for Target {
 }
 
 impl Target {
-    /// The target of `url`; reads the certificates that it names.
+    /// Parses `url`, and reads the files of certificates that it names.
+    ///
+    /// # Errors
+    /// `invalid` for a malformed URL, a parameter with an invalid value, or a file that cannot be read.
     pub(crate) fn of(url: &str) -> Result<Self, Failure> {
         let parts = Parts::of(url)?;
         let tls = Tls::of(&parts)?;
         let mut config = Config::new();
-        // There is no default, such as the system account's name.
+        // Unlike libpq, filrouge has no default for the user, such as the name of the system's account.
         config.user(parts.user()?.ok_or_else(|| invalid("it names no user"))?);
         if let Some(password) = parts.password()? {
             config.password(password);
@@ -79,7 +82,7 @@ impl Target {
         })
     }
 
-    /// Sets the password where the URL has none.
+    /// Sets the password, unless the URL contains one.
     pub(crate) fn set_password(&mut self, password: &str) {
         for config in &mut self.servers {
             if config.get_password().is_none() {
@@ -89,7 +92,7 @@ impl Target {
     }
 }
 
-/// The server's host and port, for messages.
+/// The host and port of a server, for messages.
 pub(crate) fn name(server: &Config) -> String {
     let port = server.get_ports().first().copied().unwrap_or_default();
     match server.get_hosts().first() {
@@ -110,7 +113,7 @@ pub(crate) fn is_remote(server: &Config) -> bool {
     })
 }
 
-/// Accepts only values that request a server that accepts writes, because a store needs one.
+/// Checks the parameter `target_session_attrs`. Values that could lead to a server without writes are refused.
 fn session_attributes(parts: &Parts<'_>) -> Result<(), Failure> {
     match parts.parameter("target_session_attrs")?.as_deref() {
         None | Some("any" | "read-write" | "primary") => Ok(()),
@@ -153,7 +156,7 @@ fn timing(config: &mut Config, parts: &Parts<'_>) -> Result<(), Failure> {
     Ok(())
 }
 
-/// The parameter `name` as a number, at most 2³¹ − 1 as in libpq.
+/// The URL's parameter `name` as a number from 1 to 2³¹ − 1, the limit of libpq; `None` if the URL does not contain it.
 fn at_least_one<T>(parts: &Parts<'_>, name: &str) -> Result<Option<T>, Failure>
 where
     T: From<u32>,

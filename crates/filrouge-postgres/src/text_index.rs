@@ -27,24 +27,24 @@ mod vectors;
 use change::Changes;
 use connections::{Connections, Purpose, Transaction};
 
-/// Connections for queries: one query may run while another one fetches bodies.
+/// The maximum number of connections for queries: a query may run while another one fetches bodies.
 const READERS: usize = 4;
-/// Connections for writes: one for a change, one for a deletion that arrives meanwhile.
+/// The maximum number of connections for writes: one for a change, and one for a deletion that is requested meanwhile.
 const WRITERS: usize = 2;
 
 /// The search index of the ledger in one PostgreSQL database; several servers may have it open at once.
 ///
-/// Its methods block: call them only on threads that may block, never on those that drive a runtime.
+/// Its methods block, so they must not be called on a worker thread of an async runtime.
 pub struct PostgresIndex {
     readers: Connections,
     writers: Connections,
-    /// Whether the trigram index includes the shards.
+    /// Whether the trigram index, `search_words`, also contains the numbers of shards and realms (see [`statement`]).
     index_has_shards: AtomicBool,
 }
 
 impl PostgresIndex {
-    /// Opens the index of the ledger that `options` name, whose schema must be up to date; its connections run on the
-    /// runtime of `handle`.
+    /// Opens the index of the ledger that `options` name. The ledger's schema must be up to date. The index's
+    /// connections run on the async runtime of `handle`.
     ///
     /// # Errors
     /// `invalid` for a schema that is not this program's; `store_unavailable`.
@@ -61,7 +61,8 @@ impl PostgresIndex {
         Ok(index)
     }
 
-    /// Refuses another schema, and empties an index of another format.
+    /// Refuses a store with another version of the schema. Empties an index of another format, so that it is filled
+    /// again. Logs a warning if PostgreSQL cannot find texts by their trigrams.
     fn check_format(&self) -> Result<(), Failure> {
         static SCHEMA: Sql = Sql::new(
             "SELECT value FROM filrouge.store WHERE name = 'schema'",
@@ -93,8 +94,8 @@ impl PostgresIndex {
         Ok(())
     }
 
-    /// The reason why PostgreSQL cannot find texts by their trigrams; `None` if it can. A rebuild by the role that owns the
-    /// tables tries to fix it.
+    /// The reason why PostgreSQL cannot find texts by their trigrams; `None` if it can. If the role that owns the
+    /// tables rebuilds the index, the rebuild tries to remove the cause.
     ///
     /// # Errors
     /// `store_unavailable`.
@@ -106,7 +107,7 @@ impl PostgresIndex {
         })
     }
 
-    /// Detects whether the trigram index includes the shards.
+    /// Detects whether the trigram index contains the numbers of shards and realms.
     fn detect_trigram_index(&self) -> Result<(), Failure> {
         static SQL: Sql = Sql::new(
             "SELECT EXISTS (SELECT FROM pg_index WHERE indexrelid = to_regclass('filrouge.search_words')
@@ -130,7 +131,7 @@ impl PostgresIndex {
         transaction.end(done)
     }
 
-    /// Changes the index under its lock.
+    /// Runs `work`, which changes the index, in a transaction under the lock of the index.
     fn write<T>(
         &self,
         work: impl FnOnce(&Transaction<'_>) -> Result<T, Failure>,
@@ -167,8 +168,9 @@ impl TextIndex for PostgresIndex {
         })
     }
 
-    /// Later statements find nothing of the session. As after an erasure in the ledger, PostgreSQL keeps old row
-    /// versions until a server has the tables vacuumed, within a minute or two (docs/format.md).
+    /// Deletes the session's documents. Later statements find nothing of the session. As after an erasure in the
+    /// ledger, PostgreSQL keeps old row versions until a filrouge server vacuums the tables, within a minute or two
+    /// (docs/format.md).
     fn forget(&self, realm: &[u8], key: &str) -> Result<u64, Failure> {
         self.write(|tx| change::forget(tx, realm, key))
     }
@@ -200,7 +202,8 @@ impl TextIndex for PostgresIndex {
         self.read(|tx| find::bodies(tx, documents, each))
     }
 
-    /// Analyzes a new index once; otherwise autovacuum does the work.
+    /// Makes PostgreSQL analyze a new index once. All other maintenance is done by autovacuum, so the result is always
+    /// false: no work is left.
     fn tidy(&self) -> Result<bool, Failure> {
         let transaction = self.writers.begin()?;
         let done = state::analyze(&transaction);

@@ -1,4 +1,5 @@
-//! TLS to the server, with libpq's meanings of `sslmode` (PostgreSQL documentation, 34.19 SSL Support).
+//! TLS for connections to PostgreSQL. `sslmode` has the meanings that libpq defines (PostgreSQL documentation, 34.19
+//! SSL Support).
 
 use std::convert::Infallible;
 use std::sync::Arc;
@@ -20,7 +21,7 @@ use tokio_postgres_rustls::MakeRustlsConnect;
 
 use crate::url::{Parts, invalid};
 
-/// How strictly the server's certificate is verified.
+/// The value of `sslmode`: whether connections are encrypted, and how strictly the server's certificate is verified.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Mode {
     Disable,
@@ -30,7 +31,7 @@ enum Mode {
     VerifyFull,
 }
 
-/// The value of `sslrootcert` for the system's certificates.
+/// The value of `sslrootcert` that means the CA certificates of the operating system.
 const SYSTEM: &str = "system";
 
 impl Mode {
@@ -50,7 +51,8 @@ impl Mode {
             }
         };
         if system && mode < Self::VerifyFull {
-            // Anyone can get a certificate of a public authority for some name, so the name must be verified.
+            // Anyone can get a certificate of a public authority for a name of their own, so the server's name must be
+            // verified.
             return Err(invalid("sslrootcert=system requires sslmode=verify-full"));
         }
         if mode == Self::Disable && roots.is_some() {
@@ -58,7 +60,7 @@ impl Mode {
                 "sslrootcert requires an sslmode other than disable",
             ));
         }
-        // As in libpq, naming a CA implies verifying against it.
+        // As in libpq, a URL that names a CA requires that the server's certificate is verified against it.
         Ok(match mode {
             Self::Require if roots.is_some() => Self::VerifyCa,
             mode => mode,
@@ -66,16 +68,17 @@ impl Mode {
     }
 }
 
-/// How connections are encrypted, and which certificates they trust.
+/// The TLS settings of a URL: how connections are encrypted, and which certificates are accepted.
 #[derive(Clone)]
 pub(crate) struct Tls {
     mode: Mode,
     config: MakeRustlsConnect,
+    /// Whether [`Self::warn`] has logged its warning.
     warned: Arc<AtomicBool>,
 }
 
 impl Tls {
-    /// The settings of a URL; reads the certificates that it names.
+    /// Determines the settings of a URL, and reads the files of certificates that it names.
     pub(crate) fn of(parts: &Parts<'_>) -> Result<Self, Failure> {
         let roots = parts.parameter("sslrootcert")?;
         let mode = Mode::of(parts, roots.as_deref())?;
@@ -108,7 +111,7 @@ impl Tls {
         })
     }
 
-    /// The TLS mode that is negotiated with the server first.
+    /// The mode in which the driver negotiates TLS with the server. The certificate is verified afterwards.
     pub(crate) fn ssl_mode(&self) -> SslMode {
         match self.mode {
             Mode::Disable => SslMode::Disable,
@@ -125,7 +128,7 @@ impl Tls {
         }
     }
 
-    /// Warns once that data crosses the network unencrypted.
+    /// Logs a warning, once, that data crosses the network unencrypted.
     pub(crate) fn warn(&self, server: &str) {
         if !self.warned.swap(true, Ordering::Relaxed) {
             tracing::warn!(
@@ -205,10 +208,10 @@ fn unreadable(name: &str, path: &str, error: &rustls::pki_types::pem::Error) -> 
         .with_hint("name a PEM file that this process may read; a key without a passphrase")
 }
 
-/// Verifies the server's certificate as strictly as requested.
+/// Verifies the server's certificate as strictly as `sslmode` requires.
 #[derive(Debug)]
 struct Verifier {
-    /// `None`: any certificate is accepted.
+    /// Verifies the certificate's chain and name. `None`: any certificate is accepted.
     webpki: Option<Arc<WebPkiServerVerifier>>,
     /// Whether the certificate has to be valid for the server's name.
     check_name: bool,
@@ -230,7 +233,7 @@ impl ServerCertVerifier for Verifier {
         let verified =
             webpki.verify_server_cert(end_entity, intermediates, server_name, ocsp_response, now);
         match verified {
-            // A wrong name is reported only after the chain was verified.
+            // rustls verifies the chain before the name, so this error means that the chain is valid.
             Err(Error::InvalidCertificate(
                 CertificateError::NotValidForName | CertificateError::NotValidForNameContext { .. },
             )) if !self.check_name => Ok(ServerCertVerified::assertion()),
@@ -310,7 +313,7 @@ impl TlsConnect<Socket> for UpgradeConnector {
     }
 }
 
-/// The hint for a rejected certificate, the server's or ours.
+/// The hint for an error of TLS, such as a certificate that one of the two sides refused; `None` for other errors.
 pub(crate) fn hint(error: &tokio_postgres::Error) -> Option<&'static str> {
     let mut source = std::error::Error::source(error);
     while let Some(cause) = source {

@@ -1,4 +1,4 @@
-//! One transaction of the writer.
+//! One transaction of the writer: applies a group of writes and commits it, or finds out whether it was committed.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::pin;
@@ -20,27 +20,30 @@ use crate::stage::{LOCK, LOG_AT, Pending, Stage, Wanted};
 use crate::vacuum;
 use crate::writer::{Request, Writer, is_store_failure};
 
-/// The outcome of each write, and the commit's log row.
+/// What the transaction of a group of writes does.
 pub(crate) struct GroupOutcome {
+    /// The outcome of each write, in the order of the group.
     pub(crate) outcomes: Vec<Result<Outcome, Failure>>,
+    /// The row of the commit log; `None` if the group wrote nothing.
     pub(crate) log: Option<LogRow>,
-    /// Whether contents were erased.
+    /// Whether the group redacts or erases contents, so that the tables must be vacuumed.
     pub(crate) erases: bool,
 }
 
 /// The reason why a transaction was rolled back.
 pub(crate) enum Aborted {
-    /// One write failed part-way.
+    /// One write failed after it had written rows, or its failure made the transaction unusable.
     Write(Failure),
     /// The store failed.
     Store(Failure),
 }
 
-/// The reason why a transaction is not known to have committed.
+/// The reason why it is not known that a transaction was committed.
 pub(crate) enum NotCommitted {
     /// Nothing was written.
     Aborted(Box<Aborted>),
-    /// The connection was lost; with the results, if COMMIT had been sent.
+    /// The connection was lost. If COMMIT had been sent, the transaction may have been committed, and this contains its
+    /// outcome.
     Lost(Box<Failure>, Option<Box<GroupOutcome>>),
     /// Another transaction conflicted: nothing was written, and a retry may succeed.
     Conflict(Box<Failure>),
@@ -58,7 +61,7 @@ impl From<Aborted> for NotCommitted {
     }
 }
 
-/// Classifies an error of the connection before COMMIT.
+/// Classifies an error of a transaction that was certainly not committed.
 fn classify(error: &Error) -> NotCommitted {
     let failure = failure(error);
     if is_lost(error) {
@@ -68,17 +71,17 @@ fn classify(error: &Error) -> NotCommitted {
     } else if is_store_failure(&failure) {
         Aborted::Store(failure).into()
     } else {
-        // Caused by one write's values, or by one row that it reads.
+        // The values of one write, or a row that it reads, caused the error.
         Aborted::Write(failure).into()
     }
 }
 
-/// Each statement sees what was committed before it, including commits during the wait for the lock, whatever isolation
-/// level a role or a database has set.
+/// Begins a transaction in which each statement sees everything that was committed before the statement, including
+/// commits during the wait for the lock. It overrides the isolation level that the role or the database has set.
 const BEGIN: &str = "BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE";
 
 impl Writer {
-    /// Waits for an answer, up to the time limit.
+    /// Waits for an answer, up to the time limit. The outer error means that PostgreSQL did not answer in time.
     fn wait<T>(
         &self,
         future: impl Future<Output = Result<T, Error>>,
@@ -89,8 +92,9 @@ impl Writer {
             .map_err(|_| unavailable("PostgreSQL does not answer"))
     }
 
-    /// Like [`Self::wait`], for a request that begins a transaction and reports when `BEGIN` was answered. That answer
-    /// has a shorter time limit than the lock, because a pooler whose server is down just lets its clients wait.
+    /// Like [`Self::wait`], for a request that begins a transaction and then waits for the lock. The request notifies
+    /// when `BEGIN` is answered. This first answer has a shorter time limit: if it does not come, a pooler may be
+    /// waiting for its server, which is down.
     fn wait_begun<T>(
         &self,
         request: impl AsyncFnOnce(&Notify) -> Result<T, Error>,
@@ -110,7 +114,7 @@ impl Writer {
             .map_err(|_| unavailable("PostgreSQL does not answer"))
     }
 
-    /// Runs the group in one transaction.
+    /// Runs the group in one transaction. The result is never `Ok(None)`, which only [`Self::find_commit`] returns.
     pub(crate) fn transact(
         &mut self,
         group: &[Request],
@@ -126,6 +130,8 @@ impl Writer {
         }
     }
 
+    /// Begins the transaction, fetches the rows that the rules need, verifies new commits, and applies the writes.
+    /// Returns the outcome, and the rows that are still to be sent.
     fn begin_and_apply(
         &self,
         group: &[Request],
@@ -133,8 +139,9 @@ impl Writer {
         let Some(connection) = &self.connection else {
             return Err(NotCommitted::lost(unavailable("not connected"), None));
         };
-        // Read before the database is queried. If it were read later, and this transaction had lost its lock, commits
-        // that other servers added meanwhile and that this process already knows would seem to be missing.
+        // This must be read before the database is queried. Suppose that this transaction loses its lock, other servers
+        // commit, and the watch of this process verifies these commits. If the newest verified commit were read only
+        // then, the transaction's rows would seem to lack it, as if somebody had removed it.
         let verified = self.guard.newest();
         let verified_no = verified.as_ref().map_or(0, |row| row.commit_no);
         let wanted = Wanted::by(group.iter().map(|r| &r.command), &self.keyring);
@@ -163,7 +170,7 @@ impl Writer {
             read_ahead: ReadAhead::default(),
         };
         if fetched.commits.is_empty() && verified.is_some() {
-            // The verified commit is gone: the guard receives the newest commit that still exists.
+            // The verified commit was removed. The guard compares it with the newest commit that still exists.
             let newest = rows().newest_log().map_err(lost_or_store)?;
             fetched.commits.extend(newest);
         }
@@ -171,11 +178,11 @@ impl Writer {
         self.guard
             .follow(&rows(), verified, fetched.commits.first(), commits)
             .map_err(lost_or_store)?;
-        // The database's clock decides whether a lease has ended, whatever this process's own clock says.
+        // The database's clock decides whether a lease has ended, whatever this process's own clock shows.
         let database_time = fetched.now.filter(|_| self.uses_database_time);
         let now = database_time.unwrap_or_else(|| self.clock.now());
         let mut stage = Stage::new(rows(), fetched);
-        // A panic in the rules must fail its own write, not the writer.
+        // A panic in the rules must fail the write that caused it, and must not end the writer's thread.
         let applied = catch_unwind(AssertUnwindSafe(|| self.apply_all(&mut stage, group, now)));
         self.guard.suspect_found();
         let applied = applied.unwrap_or_else(|_| {
@@ -189,6 +196,7 @@ impl Writer {
         }
     }
 
+    /// Applies the rules to each write of the group, and writes the row of the commit log.
     fn apply_all(
         &self,
         stage: &mut Stage<'_>,
@@ -210,9 +218,9 @@ impl Writer {
             let before = stage.puts();
             match rules::apply(stage, &mut log, &ctx, &request.command) {
                 Err(failure) if is_store_failure(&failure) => return Err(Aborted::Store(failure)),
-                // The rows of a refused write must not be committed with the others.
+                // This write was refused after it had written rows, which must not be committed with the other writes.
                 Err(failure) if stage.puts() != before => return Err(Aborted::Write(failure)),
-                // After a failed statement, PostgreSQL executes nothing more in the transaction.
+                // After a failed statement, PostgreSQL refuses all further statements of the transaction.
                 Err(failure) if failure.code == ErrorCode::Internal || stage.failed() => {
                     return Err(Aborted::Write(failure));
                 }
@@ -250,21 +258,23 @@ impl Writer {
         };
         match self.wait(send) {
             Ok(Ok(())) => Ok(done),
-            // Without a log row nothing was written, so nothing can be lost.
+            // Without a log row the group wrote nothing, so nothing can be lost.
             Err(_) if done.log.is_none() => Ok(done),
             Err(failure) => Err(NotCommitted::lost(failure, Some(done))),
             Ok(Err(error)) if is_lost(&error) && !is_standby(&error) => {
                 Err(NotCommitted::lost(failure(&error), Some(done)))
             }
             Ok(Err(error)) => {
-                // A statement was refused, so COMMIT rolled back everything.
+                // PostgreSQL refused a statement, so COMMIT rolled back the transaction.
                 self.roll_back();
                 Err(classify(&error))
             }
         }
     }
 
-    /// Finds out whether a transaction whose answer was lost did commit, once the writers' lock is free.
+    /// Finds out whether a transaction was committed whose connection was lost during COMMIT. First waits for the lock
+    /// of writers, so that the lost transaction has ended. Returns its outcome if it was committed, `Ok(None)` if it
+    /// certainly was not.
     pub(crate) fn find_commit(
         &mut self,
         done: Box<GroupOutcome>,
@@ -310,8 +320,9 @@ impl Writer {
         if found.is_none_or(|found| found.link != row.link) {
             return Ok(None);
         }
-        // The connection may have been lost while the commit waited for its standbys. If they acknowledge a later
-        // commit, they have this one, too.
+        // The commit is in the log, but with synchronous replication the standbys may not have it yet: the connection
+        // may have been lost while the commit waited for them. Once they acknowledge a later commit, they also have
+        // this one.
         let later = "UPDATE filrouge.store SET value = value WHERE name = 'store_id'";
         match self.wait(session.run(later)) {
             Ok(Ok(())) => Ok(Some(done)),
@@ -320,7 +331,7 @@ impl Writer {
         }
     }
 
-    /// Rolls back; gives up the connection if even that fails.
+    /// Rolls back the transaction. Closes the connection if this fails.
     fn roll_back(&mut self) {
         let Some(connection) = &self.connection else {
             return;
@@ -331,12 +342,12 @@ impl Writer {
     }
 }
 
-/// The time limit for the answer to `BEGIN`, which only the network and a pooler can delay.
+/// The time limit for the answer to `BEGIN`: short, because only the network and a pooler can delay this answer.
 pub(crate) fn first_answer(answer_timeout: Duration) -> Duration {
     answer_timeout.min(Duration::from_secs(5))
 }
 
-/// Records the erasure, for the vacuum.
+/// If the group erases contents, writes the note that requests a vacuum.
 async fn note_erasure(session: &Session, done: &GroupOutcome) -> Result<(), Error> {
     let Some(log) = done.log.as_ref().filter(|_| done.erases) else {
         return Ok(());
@@ -348,7 +359,8 @@ async fn note_erasure(session: &Session, done: &GroupOutcome) -> Result<(), Erro
         .map(drop)
 }
 
-/// A failure while the rules ran: nothing was committed, and the group can be retried over another connection.
+/// Classifies a failure of the store while the rules ran, before COMMIT. If the store was unavailable, the group can be
+/// retried over another connection.
 fn lost_or_store(failure: Failure) -> NotCommitted {
     if matches!(
         failure.code,

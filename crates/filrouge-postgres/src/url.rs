@@ -1,4 +1,4 @@
-//! The URL of a server, in libpq's form (PostgreSQL documentation, 34.1.1.2 Connection URIs).
+//! Parses the URL of a PostgreSQL server, in libpq's form (PostgreSQL documentation, 34.1.1.2 Connection URIs).
 
 use filrouge_store::server_url::{ServerUrl, ServerUrls};
 use filrouge_types::Failure;
@@ -39,7 +39,8 @@ static URLS: ServerUrls = ServerUrls {
 /// A parsed URL.
 pub(crate) struct Parts<'a>(ServerUrl<'a>);
 
-/// A failure about a URL. `what` may contain parameter names but nothing else of the URL, which may hold a password.
+/// The failure for an invalid URL. `what` may contain names of parameters, but no other part of the URL, because the
+/// URL may contain a password.
 pub(crate) fn invalid(what: impl std::fmt::Display) -> Failure {
     URLS.invalid(what)
 }
@@ -50,7 +51,7 @@ impl<'a> Parts<'a> {
         Ok(Self(URLS.parse(url)?))
     }
 
-    /// The parameter `name`, decoded.
+    /// The decoded value of the parameter `name`; `None` if the URL does not contain it.
     pub(crate) fn parameter(&self, name: &str) -> Result<Option<String>, Failure> {
         self.0.parameter(name)
     }
@@ -67,7 +68,8 @@ impl<'a> Parts<'a> {
         self.once(self.0.path.get(1..), "dbname")
     }
 
-    /// A value that is given either before the URL's query or in it, but not in both; an empty value counts as absent.
+    /// Returns a value that the URL may contain either before its query (`before`) or in the query, as the parameter
+    /// `name`. Refuses a URL with both. An empty value counts as absent.
     fn once(&self, before: Option<&str>, name: &str) -> Result<Option<String>, Failure> {
         let before = before.filter(|text| !text.is_empty());
         let before = before.map(|text| URLS.decoded(text, name)).transpose()?;
@@ -78,8 +80,8 @@ impl<'a> Parts<'a> {
         Ok(before.or(after))
     }
 
-    /// The server addresses in the order they are tried: a name, an IP address, or the folder of a socket, which begins
-    /// with `/`, each with its port.
+    /// The addresses of servers, in the order in which they are tried. Each is a port, and a host name, an IP address,
+    /// or the folder of a socket, which begins with `/`.
     pub(crate) fn addresses(&self) -> Result<Vec<(String, u16)>, Failure> {
         addresses(&self.0)
     }
@@ -106,8 +108,8 @@ fn addresses(url: &ServerUrl<'_>) -> Result<Vec<(String, u16)>, Failure> {
     addresses.collect()
 }
 
-/// The URL with its password as `***`, for messages and logs. If [`Options::new`](crate::Options::new) cannot parse it,
-/// only the scheme is shown, because the end of the password is unknown.
+/// The URL with its password as `***`, for messages and logs. If [`Options::new`](crate::Options::new) cannot parse the
+/// URL, only the scheme is shown, because it is unknown where the password ends.
 #[must_use]
 pub fn redacted(url: &str) -> String {
     URLS.redacted(url, |parts| addresses(parts).map(drop))

@@ -1,8 +1,9 @@
-//! Removes erased contents from the tables: PostgreSQL keeps old row versions until a vacuum, and autovacuum may
-//! run much later (docs/format.md).
+//! Removes erased contents from the tables. PostgreSQL keeps old row versions until a vacuum, and autovacuum may run
+//! much later (docs/format.md).
 //!
-//! A commit that erases contents writes its number into the store, as a note. Any server that sees the note vacuums the
-//! tables, and then deletes it: if the process ends in between, the next one finishes.
+//! A commit that redacts or erases contents also writes a vacuum request: the row `erasing` of the table `store`, which
+//! this module calls a note. Any filrouge server that reads the note vacuums the tables, and then deletes the note. If
+//! the server ends in between, another one vacuums.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -19,31 +20,32 @@ use crate::error::{failure, is_locked, unavailable};
 use crate::rows::column;
 use crate::session::{Driver, Session, Sql};
 
-/// The minimum interval between two vacuums.
+/// The minimum interval between the beginnings of two vacuums.
 const EVERY: Duration = Duration::from_secs(60);
-/// The delay before a retry when other transactions were in the way.
+/// The delay before a retry of a vacuum that other transactions blocked.
 const RETRY_AFTER: Duration = Duration::from_secs(5);
-/// How long closing waits for a vacuum.
+/// How long a ledger that is closed waits for a vacuum.
 const CLOSE_TIMEOUT: Duration = Duration::from_secs(5);
-/// The maximum number of checks whether older snapshots have ended; most end soon.
+/// How many times a vacuum checks whether older snapshots have ended, before it counts as blocked. Most end soon.
 const SNAPSHOT_CHECKS: u32 = 30;
-/// The delay between two of these checks.
+/// The delay between two checks for older snapshots.
 const CHECK_EVERY: Duration = Duration::from_millis(100);
 /// The time limit of a vacuum.
 const VACUUM_TIMEOUT: Duration = Duration::from_secs(3600);
 
-/// Records, in the transaction of a commit, that it erases contents.
+/// Writes the note that requests a vacuum, in the transaction that erases contents.
 pub(crate) static WRITE_NOTE: Sql = Sql::new(
     "INSERT INTO filrouge.store (name, value) VALUES ('erasing', $1)
      ON CONFLICT (name) DO UPDATE SET value = EXCLUDED.value",
     &[Type::TEXT],
 );
-/// The note, and the transaction that wrote it.
+/// Reads the note, and the id of the transaction that wrote it.
 static READ_NOTE: Sql = Sql::new(
     "SELECT value, xmin::text FROM filrouge.store WHERE name = 'erasing'",
     &[],
 );
-/// Whether a snapshot or a transaction older than a given commit still sees the erased rows.
+/// Reads whether the snapshot of any other process is older than a given transaction, and so may still see the rows
+/// that the transaction erased.
 static IS_VISIBLE: Sql = Sql::new(
     "SELECT EXISTS (SELECT FROM pg_stat_activity a
          WHERE (a.datname = current_database() OR a.datname IS NULL) AND a.pid <> pg_backend_pid()
@@ -51,12 +53,12 @@ static IS_VISIBLE: Sql = Sql::new(
          AND (age(a.backend_xmin) >= age($1::text::xid) OR age(a.backend_xid) >= age($1::text::xid)))",
     &[Type::TEXT],
 );
-/// Deletes the note; a newer one is kept for the next vacuum.
+/// Deletes the note, unless a newer commit has changed it and so requests another vacuum.
 static DELETE_NOTE: Sql = Sql::new(
     "DELETE FROM filrouge.store WHERE name = 'erasing' AND value = $1",
     &[Type::TEXT],
 );
-/// The tables with erased contents that this role may not vacuum: for those, VACUUM only warns.
+/// Reads which of the tables to vacuum this role may not vacuum. `VACUUM` would skip them with only a warning.
 static FORBIDDEN: Sql = Sql::new(
     "SELECT string_agg(c.oid::regclass::text, ', ' ORDER BY c.oid)
      FROM pg_class c CROSS JOIN (SELECT datdba, current_setting('server_version_num')::int >= 170000 AS maintain
@@ -68,18 +70,20 @@ static FORBIDDEN: Sql = Sql::new(
          AND has_table_privilege(c.oid, CASE WHEN d.maintain THEN 'MAINTAIN' ELSE 'SELECT' END))",
     &[],
 );
-/// Waits for locks up to the connection's limit. It must not skip a locked table, which would count as vacuumed.
+/// Vacuums the tables. This waits for locks, up to the connection's limit: it must not skip a locked table, because the
+/// table would then count as vacuumed.
 const VACUUM: &str = "VACUUM filrouge.record, filrouge.turn, filrouge.session, filrouge.item_key,
      filrouge.event, filrouge.session_agent, filrouge.draft, filrouge.draft_chunk, filrouge.checkpoint,
      filrouge.search_document, filrouge.search_vector, filrouge.search_session, filrouge.search_shard";
 
-/// The erasures of this process, for the vacuum and for callers that wait for it.
+/// The state of this process's erasures: what the vacuum must still do, and for what a ledger that is closed must wait.
 #[derive(Default)]
 pub(crate) struct Erasure {
-    /// The newest commit of this process that erased contents and has had no vacuum attempt since; 0 for none.
+    /// The newest commit of this process that erased contents, if no vacuum was attempted since; otherwise 0.
     pending: watch::Sender<u64>,
+    /// Whether the ledger is being closed: then a vacuum need not wait for [`EVERY`].
     closing: AtomicBool,
-    /// Wakes the watch for one check.
+    /// Wakes the watch, which then checks once whether a vacuum is due.
     pub(crate) wake: Notify,
 }
 
@@ -90,6 +94,7 @@ impl Erasure {
         self.wake.notify_one();
     }
 
+    /// The newest commit of this process that still waits for a vacuum attempt; 0 if there is none.
     pub(crate) fn pending(&self) -> u64 {
         *self.pending.borrow()
     }
@@ -103,7 +108,8 @@ impl Erasure {
         });
     }
 
-    /// Waits a limited time for a vacuum attempt after this process's last erasure.
+    /// Waits up to [`CLOSE_TIMEOUT`] until a vacuum was attempted after this process's newest erasure. Called when the
+    /// ledger is closed.
     pub(crate) async fn finish(&self) {
         self.closing.store(true, Ordering::Release);
         self.wake.notify_one();
@@ -117,23 +123,24 @@ impl Erasure {
     }
 }
 
-/// The outcome of an attempt.
+/// The outcome of an attempt to vacuum.
 enum VacuumResult {
     Done,
-    /// Other transactions were in the way.
+    /// Other transactions blocked the vacuum, for this reason.
     Blocked(&'static str),
-    /// The role may not vacuum these tables.
+    /// This role may not vacuum these tables.
     Forbidden(String),
     Failed(Failure),
 }
 
-/// Starts a vacuum of the tables after contents were erased from them.
+/// Runs a vacuum of the tables after contents were erased from them.
 pub(crate) struct Vacuum {
     erasure: Arc<Erasure>,
     /// The earliest time of the next attempt.
     next: Option<Instant>,
+    /// The thread of the newest attempt, until its result was read.
     running: Option<JoinHandle<VacuumResult>>,
-    /// Whether the missing privilege was logged.
+    /// Whether a warning about a missing privilege was logged.
     warned: bool,
 }
 
@@ -147,8 +154,8 @@ impl Vacuum {
         }
     }
 
-    /// Starts a vacuum if the store says that one is `due` and none is running; on a separate thread, as it may take
-    /// long.
+    /// Starts a vacuum on a separate thread, because it may take long. `due`: the store contains the note. Does nothing
+    /// while a vacuum runs, or too soon after the previous one.
     pub(crate) fn run_if_due(&mut self, connector: &Arc<Connector>, due: bool) {
         if self.running.as_ref().is_some_and(|r| !r.is_finished()) {
             return;
@@ -179,6 +186,7 @@ impl Vacuum {
         }
     }
 
+    /// Logs the result of an attempt, and determines when the next one may begin.
     fn finish(&mut self, result: VacuumResult) {
         match result {
             VacuumResult::Done => self.warned = false,
@@ -217,7 +225,7 @@ async fn vacuum_over(connection: &Connection) -> Result<VacuumResult, Failure> {
     let session = &connection.session;
     let note = session.answered(session.query(&READ_NOTE, &[])).await?;
     let Some(note) = note.first() else {
-        // Another server has already vacuumed.
+        // The note is gone: another server has vacuumed.
         return Ok(VacuumResult::Done);
     };
     let (value, xid): (String, String) = (column(note, 0)?, column(note, 1)?);
@@ -242,7 +250,8 @@ async fn vacuum_over(connection: &Connection) -> Result<VacuumResult, Failure> {
     Ok(VacuumResult::Done)
 }
 
-/// Waits a limited time until no transaction sees what `xid` has erased, because vacuum would keep those rows.
+/// Waits until no snapshot sees the rows that the transaction `xid` erased; before that, a vacuum would keep them.
+/// Returns false if this takes too long.
 async fn is_unseen(session: &Session, xid: &str) -> Result<bool, Failure> {
     for _ in 0..SNAPSHOT_CHECKS {
         let visible = session

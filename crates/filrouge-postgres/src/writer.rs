@@ -1,7 +1,8 @@
-//! The writer thread: collects the waiting writes, executes them in one transaction, flushes once, then answers.
+//! The writer thread: collects the writes in its queue as a group, applies them in one transaction with one flush, and
+//! then answers their callers.
 //!
-//! A group needs two round trips: the first acquires the writers' lock and fetches the rows that the rules will read,
-//! the second sends the rows that they have written and commits.
+//! A group usually needs two round trips. The first acquires the lock of writers, and fetches the rows that the rules
+//! will read. The second sends the rows that the rules have written, and commits.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -20,11 +21,11 @@ use crate::stage::STATEMENTS;
 use crate::transact::{Aborted, GroupOutcome, NotCommitted};
 use crate::{migrate, vacuum};
 
-/// The maximum number of writes per transaction: bounds how long a write waits for others.
+/// The maximum number of writes per transaction. It limits how long a write waits for the others.
 const GROUP_MAX: usize = 256;
-/// A group accepts no further write once it holds this many bytes.
+/// A group accepts no further write once its writes have this many bytes.
 const GROUP_BYTES: usize = 32 << 20;
-/// The delay between attempts to reach a lost server.
+/// The delay before a retry after the connection was lost.
 const RETRY_EVERY: Duration = Duration::from_millis(100);
 
 type Reply = oneshot::Sender<Result<Outcome, Failure>>;
@@ -35,6 +36,7 @@ pub(crate) struct Request {
     pub(crate) reply: Reply,
 }
 
+/// The writer, which has its own thread and its own connection.
 pub(crate) struct Writer {
     pub(crate) driver: Driver,
     pub(crate) connector: Arc<Connector>,
@@ -43,34 +45,35 @@ pub(crate) struct Writer {
     pub(crate) keyring: Arc<Keyring>,
     pub(crate) entropy: Arc<dyn Entropy>,
     pub(crate) clock: Arc<dyn Clock>,
-    /// Whether writes use the database's time, which each transaction reads.
+    /// Whether writes use the database's time, which each transaction reads, instead of `clock`.
     pub(crate) uses_database_time: bool,
-    /// The advisory lock of this store's writers.
+    /// The key of the advisory lock of this store's writers.
     pub(crate) lock: i64,
     pub(crate) answer_timeout: Duration,
+    /// How long a group is retried after its connection was lost.
     pub(crate) settle_timeout: Duration,
 }
 
-/// The statements of a writer, which are prepared in advance.
+/// The statements of a writer, which are prepared when its connection is opened.
 pub(crate) fn statements() -> Vec<&'static Sql> {
     let mut statements = STATEMENTS.to_vec();
     statements.push(&vacuum::WRITE_NOTE);
     statements
 }
 
-/// The state of a group whose transaction was lost.
+/// The state of the retries of a group whose connection was lost during its transaction.
 #[derive(Default)]
 struct Lost {
-    /// The deadline of retries, set at the first loss.
+    /// The deadline of retries, set at the first failure.
     until: Option<Instant>,
-    /// The failure of the first loss, which explains more than the failure to reconnect.
+    /// The failure that caused the loss. It explains more than a later failure to connect.
     why: Option<Failure>,
-    /// The results that may have been committed.
+    /// The outcome of the group, if its transaction may have been committed.
     unsettled: Option<Box<GroupOutcome>>,
 }
 
 impl Lost {
-    /// Whether retries have lasted for `long`.
+    /// Whether retries have lasted for `long`. The first call sets the deadline.
     fn is_over(&mut self, long: Duration) -> bool {
         let now = Instant::now();
         now >= *self.until.get_or_insert(now + long)
@@ -78,7 +81,7 @@ impl Lost {
 }
 
 impl Writer {
-    /// Runs until every sender is dropped.
+    /// Serves requests until every sender of the queue is dropped.
     pub(crate) fn run(mut self, mut requests: mpsc::Receiver<Request>) {
         let mut group = Vec::with_capacity(GROUP_MAX);
         while let Some(first) = self.driver.wait(requests.recv()) {
@@ -97,7 +100,8 @@ impl Writer {
         }
     }
 
-    /// Answers all requests; if one of several writes fails their transaction, each write gets its own.
+    /// Runs a group, and answers all its requests. If one write makes the transaction of several writes fail, each
+    /// write gets its own transaction.
     fn serve(&mut self, group: &mut Vec<Request>) {
         match self.settle(group) {
             Ok(outcomes) => {
@@ -116,8 +120,8 @@ impl Writer {
         }
     }
 
-    /// Runs the group's transaction. If the connection is lost during it, finds out over a new connection whether it
-    /// committed; if not, retries it.
+    /// Runs the group's transaction. If the connection is lost during the transaction, finds out over a new connection
+    /// whether it was committed, and if not, runs it again.
     fn settle(&mut self, group: &[Request]) -> Result<Vec<Result<Outcome, Failure>>, Aborted> {
         let mut lost = Lost::default();
         loop {
@@ -135,7 +139,7 @@ impl Writer {
                     self.guard.advance(done.log);
                     return Ok(done.outcomes);
                 }
-                // It is certain that nothing was committed.
+                // The lost transaction was certainly not committed: run it again.
                 Ok(None) => {}
                 Err(NotCommitted::Aborted(aborted)) => {
                     self.note_abort(&aborted);
@@ -167,6 +171,7 @@ impl Writer {
         }
     }
 
+    /// Makes one attempt: runs the transaction or, if an earlier one may have been committed, finds out whether it was.
     fn attempt(
         &mut self,
         group: &[Request],
@@ -178,7 +183,7 @@ impl Writer {
                 Some(failure) => Err(Aborted::Store(failure).into()),
                 None => self.transact(group),
             },
-            // Nothing was sent: the callers get the error at once.
+            // Nothing of the group was sent, so the callers get the error at once.
             (Err(failure), _) if lost.until.is_none() => {
                 Err(Aborted::Store(given_up(failure, false)).into())
             }
@@ -188,6 +193,7 @@ impl Writer {
         }
     }
 
+    /// Ends the retries. `committing`: the transaction may have been committed.
     fn give_up(&self, failure: Failure, committing: bool) -> Aborted {
         self.guard.note_write(Some(&failure));
         Aborted::Store(given_up(failure, committing))
@@ -202,7 +208,7 @@ impl Writer {
         }
     }
 
-    /// Ensures a connection, within `deadline` or else within the time limit for settling a loss.
+    /// Connects, unless a connection is open. Without `deadline`, the time limit is that for retries.
     fn ensure_connection(&mut self, deadline: Option<Instant>) -> Result<(), Failure> {
         if self
             .connection
@@ -231,7 +237,7 @@ impl Writer {
 }
 
 impl Writer {
-    /// Checks the schema, which another program may have migrated in the meantime.
+    /// Reads the schema's version, because a newer filrouge may have migrated the schema since the previous connection.
     fn check_schema(&self, connection: &Connection) -> Result<(), Failure> {
         let query = migrate::store_value(connection.session.client(), "schema");
         let query = async { tokio::time::timeout(self.answer_timeout, query).await };
@@ -242,7 +248,7 @@ impl Writer {
     }
 }
 
-/// Whether the store itself failed, perhaps in the middle of a write, as opposed to a refusal by the rules.
+/// Whether the store itself failed, perhaps in the middle of a write. Other failures are refusals by the rules.
 pub(crate) const fn is_store_failure(failure: &Failure) -> bool {
     matches!(
         failure.code,
@@ -250,7 +256,7 @@ pub(crate) const fn is_store_failure(failure: &Failure) -> bool {
     )
 }
 
-/// The error for callers after the last retry.
+/// The error that callers get after the last retry. `committing`: it is unknown whether the write was committed.
 fn given_up(failure: Failure, committing: bool) -> Failure {
     if committing {
         let what = format!(
@@ -280,7 +286,7 @@ fn answer_all(group: &mut Vec<Request>, failure: &Failure) {
 
 fn answer(reply: Reply, outcome: Result<Outcome, Failure>) {
     if reply.send(outcome).is_err() {
-        // The caller is gone; the write stays, and a retry with the same key finds it.
+        // The caller no longer waits. A committed write remains, and a retry with the same key finds it.
         tracing::debug!("the caller of this write has gone");
     }
 }

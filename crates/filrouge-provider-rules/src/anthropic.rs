@@ -1,4 +1,7 @@
-//! Anthropic Messages: the `messages` array.
+//! The rules of Anthropic's Messages API for the `messages` array.
+//!
+//! In the documentation of a rule, "API:" introduces an error text of the API, and "Stricter" says where the rule
+//! refuses more than the API.
 
 use std::collections::HashSet;
 
@@ -10,8 +13,8 @@ use crate::shape::{Findings, Object, array, is_word, rules, tag};
 rules! {
     /// API: "messages: first message must use the \"user\" role".
     FIRST_ROLE = "first-role";
-    /// Roles alternate. API, first versions: "messages: roles must alternate between \"user\" and \"assistant\", but found
-    /// multiple \"user\" roles in a row". Stricter: the API now merges turns of the same role.
+    /// Roles alternate. API, first versions: "messages: roles must alternate between \"user\" and \"assistant\", but
+    /// found multiple \"user\" roles in a row". Stricter: the API now merges turns of the same role.
     ALTERNATION = "alternation";
     /// API: "messages.0: all messages must have non-empty content except for the optional final assistant message";
     /// "messages: text content blocks must be non-empty". Stricter for the final assistant message.
@@ -30,35 +33,36 @@ rules! {
     TOOL_USE_ID = "tool-use-id";
     /// API: "messages.1.content.1: `tool_use` ids must be unique".
     TOOL_USE_ID_REUSED = "tool-use-id-reused";
-    /// A name that a tool could be defined with: ^[a-zA-Z0-9_-]{1,128}$ (Define tools guide; API: "tools.18.custom.name:
-    /// String should have at most 128 characters"). Stricter: of a call in the history the API says only
-    /// "tool_use.name: String should have at least 1 character" and "at most 200 characters".
+    /// A name that a tool could be defined with: ^[a-zA-Z0-9_-]{1,128}$ (Define tools guide; API:
+    /// "tools.18.custom.name: String should have at most 128 characters"). Stricter: of a call in the history the API
+    /// says only "tool_use.name: String should have at least 1 character" and "at most 200 characters".
     TOOL_NAME = "tool-name";
     /// API: "messages.1: `tool_use` ids were found without `tool_result` blocks immediately after: toolu_.... Each
     /// `tool_use` block must have a corresponding `tool_result` block in the next message."
     TOOL_USE_UNANSWERED = "tool-use-unanswered";
-    /// API: "messages.0.content.0: unexpected `tool_use_id` found in `tool_result` blocks: toolu_.... Each `tool_result`
-    /// block must have a corresponding `tool_use` block in the previous message."
+    /// API: "messages.0.content.0: unexpected `tool_use_id` found in `tool_result` blocks: toolu_.... Each
+    /// `tool_result` block must have a corresponding `tool_use` block in the previous message."
     TOOL_RESULT_STRAY = "tool-result-stray";
-    /// API: "messages.2.content.1: each tool_use must have a single result. Found multiple `tool_result` blocks with id:
-    /// toolu_..."
+    /// API: "messages.2.content.1: each tool_use must have a single result. Found multiple `tool_result` blocks with
+    /// id: toolu_..."
     TOOL_RESULT_TWICE = "tool-result-twice";
-    /// Handle tool calls guide: "In the user message containing tool results, the tool_result blocks must come first in the
-    /// content array. Any text must come after all tool results." The API answers with the error of an unanswered call.
+    /// Handle tool calls guide: "In the user message containing tool results, the tool_result blocks must come first in
+    /// the content array. Any text must come after all tool results." The API answers with the error of an unanswered
+    /// call.
     TOOL_RESULT_ORDER = "tool-result-order";
-    /// API: "messages.4.content.0.tool_result: content cannot be empty if `is_error` is true"; "all content must be type
-    /// `text` if `is_error` is true".
+    /// API: "messages.4.content.0.tool_result: content cannot be empty if `is_error` is true"; "all content must be
+    /// type `text` if `is_error` is true".
     ERROR_RESULT = "error-result";
-    /// Extended thinking guide: thinking blocks are sent back complete and unmodified, with their signature. API: "Invalid
-    /// `signature` in `thinking` block".
+    /// Extended thinking guide: thinking blocks are sent back complete and unmodified, with their signature. API:
+    /// "Invalid `signature` in `thinking` block".
     SIGNATURE = "signature";
     /// Extended thinking guide: the `data` of a redacted block is sent back unchanged. API: "Invalid `data` in
     /// `redacted_thinking` block".
     REDACTED_DATA = "redacted-data";
     /// API: "messages.1: The final block in an assistant message cannot be `thinking`."
     THINKING_LAST = "thinking-last";
-    /// API: "messages.1.content.0: If an assistant message contains any thinking blocks, the first block must be `thinking`
-    /// or `redacted_thinking`. Found `text`."
+    /// API: "messages.1.content.0: If an assistant message contains any thinking blocks, the first block must be
+    /// `thinking` or `redacted_thinking`. Found `text`."
     THINKING_FIRST = "thinking-first";
 }
 
@@ -74,16 +78,18 @@ const BLOCKS: &[&str] = &[
 /// The maximum length of a tool name, in characters.
 const NAME_LIMIT: usize = 128;
 
+/// The state of the check after the messages so far.
 #[derive(Default)]
 struct Walk<'v> {
     /// The ids of all tool_use blocks so far.
     ids: HashSet<&'v str>,
-    /// The path of the previous message, whose calls are in `open`.
+    /// The path of the previous message.
     at: String,
+    /// The ids of the calls of the previous message.
     open: Vec<&'v str>,
-    /// Calls of the current message.
+    /// The ids of the calls of the current message.
     calls: Vec<&'v str>,
-    /// Results of the current message.
+    /// The ids of the calls whose results are in the current message.
     results: Vec<&'v str>,
 }
 
@@ -103,7 +109,7 @@ impl<'v> Walk<'v> {
         }
     }
 
-    /// Ends the message at `at`.
+    /// Ends the current message, whose path is `at`: all calls of the previous message must have results in it.
     fn turn(&mut self, at: String, findings: &mut Findings) {
         for id in self.open.drain(..).filter(|id| !self.results.contains(id)) {
             let what = format!("{id:?} has no tool_result in the next message");
@@ -217,7 +223,7 @@ fn block<'v>(word: &str, value: &'v Value, at: &str, walk: &mut Walk<'v>, findin
     }
 }
 
-/// A text, image or document block.
+/// Checks a text, image or document block.
 fn plain(word: &str, value: &Value, at: &str, findings: &mut Findings) {
     match word {
         "text" => {
@@ -239,7 +245,7 @@ fn plain(word: &str, value: &Value, at: &str, findings: &mut Findings) {
     }
 }
 
-/// Whether the API strips a character: it strips as Python does, Unicode's whitespace and four control characters.
+/// Whether the API treats a character as whitespace. As Python does, it also treats four control characters so.
 fn is_space(c: char) -> bool {
     c.is_whitespace() || ('\u{1c}'..='\u{1f}').contains(&c)
 }
@@ -379,7 +385,7 @@ fn source(block: &Object<'_>, types: &[&str], accept: Accept, findings: &mut Fin
     }
 }
 
-/// The content of a document that consists of blocks: a string, or text and image blocks.
+/// Checks the content of a document whose source has the type `content`: a string, or text and image blocks.
 fn nested(source: &Object<'_>, findings: &mut Findings) {
     let parts = source.parts("content", CONTENT_EMPTY, false, findings);
     for (index, part) in parts.iter().enumerate() {

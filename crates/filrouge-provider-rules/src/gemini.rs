@@ -1,4 +1,7 @@
-//! Gemini generateContent: the `contents` array, in the REST API's member names.
+//! The rules of Gemini's generateContent for the `contents` array, with the member names of the REST API.
+//!
+//! In the documentation of a rule, "API:" introduces an error text of the API, and "Stricter" says where the rule
+//! refuses more than the API.
 
 use serde_json::Value;
 
@@ -6,39 +9,40 @@ use crate::media::{self, Accept};
 use crate::shape::{Findings, Object, array, rules, tag};
 
 rules! {
-    /// A history starts with the user's turn. API: "Please ensure that single turn requests end with a user role or the role
-    /// field is empty."; a leading function call is refused as "Please ensure that function call turn comes immediately
-    /// after a user turn or after a function response turn." Stricter for a leading text turn of the model.
+    /// A history starts with the user's turn. API: "Please ensure that single turn requests end with a user role or the
+    /// role field is empty."; a leading function call is refused as "Please ensure that function call turn comes
+    /// immediately after a user turn or after a function response turn." Stricter for a leading text turn of the model.
     FIRST_ROLE = "first-role";
     /// Roles alternate. API: "Please ensure that multiturn requests alternate between user and model." Stricter: newer
     /// models accept turns of the same role in a row.
     ALTERNATION = "alternation";
-    /// API: "GenerateContentRequest.contents[0].parts: contents.parts must not be empty."; "Unable to submit request because
-    /// it must include at least one parts field".
+    /// API: "GenerateContentRequest.contents[0].parts: contents.parts must not be empty."; "Unable to submit request
+    /// because it must include at least one parts field".
     PARTS_EMPTY = "parts-empty";
-    /// API: "Unable to submit request because it has an empty text parameter."; "contents[1].parts[0].data: required oneof
-    /// field 'data' must have one initialized field".
+    /// API: "Unable to submit request because it has an empty text parameter."; "contents[1].parts[0].data: required
+    /// oneof field 'data' must have one initialized field".
     TEXT_EMPTY = "text-empty";
     /// REST reference, Part: "Exactly one field within a Part should be set". API: "contents[1].parts[0].data: required
     /// oneof field 'data' must have one initialized field"; "oneof field 'data' is already set". Only a text may be a
     /// thought.
     PART_KIND = "part-kind";
-    /// Function calling guide: the model's turn holds functionCall parts, the user's functionResponse parts. Thoughts and
-    /// their signatures are the model's (Thought signatures guide).
+    /// functionCall parts are in turns of the model, functionResponse parts in turns of the user (Function calling
+    /// guide). Thoughts and their signatures are in turns of the model (Thought signatures guide).
     PART_ROLE = "part-role";
-    /// API: "Invalid function name. Must start with a letter or an underscore. Must be a-z, A-Z, 0-9, or contain underscores
-    /// (_), dots (.), colons (:), or dashes (-), with a maximum length of 64."
+    /// API: "Invalid function name. Must start with a letter or an underscore. Must be a-z, A-Z, 0-9, or contain
+    /// underscores (_), dots (.), colons (:), or dashes (-), with a maximum length of 64."
     FUNCTION_NAME = "function-name";
     /// A call's id, where present, is not empty and is unique in its turn (REST reference, FunctionCall: "The unique id
     /// of the function call").
     FUNCTION_CALL_ID = "function-call-id";
-    /// API: "Please ensure that function call turn comes immediately after a user turn or after a function response turn."
+    /// API: "Please ensure that function call turn comes immediately after a user turn or after a function response
+    /// turn."
     CALL_POSITION = "call-position";
-    /// Every call turn is followed by its responses. API: "Please ensure that the number of function response parts is equal
-    /// to the number of function call parts of the function call turn."
+    /// Every call turn is followed by its responses. API: "Please ensure that the number of function response parts is
+    /// equal to the number of function call parts of the function call turn."
     CALL_UNANSWERED = "call-unanswered";
-    /// API: "Please ensure that the number of function response parts is equal to the number of function call parts of the
-    /// function call turn."
+    /// API: "Please ensure that the number of function response parts is equal to the number of function call parts of
+    /// the function call turn."
     RESPONSE_COUNT = "response-count";
     /// REST reference, FunctionResponse: the name "Matches FunctionDeclaration.name and FunctionCall.name". Stricter:
     /// required in the order of the calls.
@@ -48,10 +52,11 @@ rules! {
     RESPONSE_ID = "response-id";
     /// API: "Please ensure that function response turn comes immediately after a function call turn."
     RESPONSE_STRAY = "response-stray";
-    /// A turn of responses contains nothing else. Stricter: some models accept text next to them, others count it as a
-    /// missing response.
+    /// A turn with function responses contains nothing else. Stricter: some models accept text next to the responses,
+    /// others count the text as a missing response.
     RESPONSE_MIXED = "response-mixed";
-    /// A turn does not consist of thoughts alone: without them it would have no parts. Stricter: not documented.
+    /// A turn does not consist of thoughts alone: without its thoughts it would have no parts. Stricter: the provider
+    /// documents no such rule.
     THOUGHT_ALONE = "thought-alone";
 }
 
@@ -62,7 +67,8 @@ const KINDS: &[&str] = &[
     "functionCall",
     "functionResponse",
 ];
-/// Placeholder signatures that the Thought signatures guide names for calls without a signature; they are not base64.
+/// The placeholders that the Thought signatures guide allows for calls without a signature. Unlike signatures, they are
+/// not base64.
 const STAND_INS: &[&str] = &[
     "skip_thought_signature_validator",
     "context_engineering_is_the_way_to_go",
@@ -70,7 +76,7 @@ const STAND_INS: &[&str] = &[
 /// The maximum length of a function name, in characters.
 const NAME_LIMIT: usize = 64;
 
-/// A call or a response.
+/// A function call or a function response.
 struct Exchange<'v> {
     at: String,
     name: Option<&'v str>,
@@ -80,10 +86,13 @@ struct Exchange<'v> {
 /// The parts of one turn.
 #[derive(Default)]
 struct Turn<'v> {
+    /// The path of the turn.
     at: String,
     calls: Vec<Exchange<'v>>,
     responses: Vec<Exchange<'v>>,
+    /// The number of parts that are neither calls nor responses.
     others: usize,
+    /// The number of thoughts.
     thoughts: usize,
 }
 
@@ -265,7 +274,7 @@ fn function_response<'v>(part: &Object<'v>, turn: &mut Turn<'v>, findings: &mut 
     turn.responses.push(exchange(&response, findings));
 }
 
-/// Compares the calls of one turn with the responses of the next.
+/// Compares the calls of the turn `before` with the responses of the next turn, `turn`.
 fn answered(before: &Turn<'_>, turn: &Turn<'_>, findings: &mut Findings) {
     let (calls, responses) = (&before.calls, &turn.responses);
     if !responses.is_empty() && (turn.others > 0 || !turn.calls.is_empty()) {

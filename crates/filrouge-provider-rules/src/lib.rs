@@ -1,13 +1,13 @@
-//! The rules of the providers for conversation histories, as code that shares nothing with the code that writes
-//! histories.
+//! The rules of the providers for conversation histories. Tests check the histories that filrouge writes with these
+//! rules, so this crate shares no code with the code that writes histories.
 //!
-//! Each provider's rules are in one module: each rule is a constant whose documentation names the document
-//! or the API error it comes from. [`check_history`] applies them. [`sdk`] applies a second, independent check: the
-//! request types of the providers' official Python SDKs.
+//! Each provider's rules are in one module. Each rule is a constant whose documentation quotes the provider's
+//! documentation or API error from which the rule comes. [`check_history`] applies the rules. [`sdk`] applies a second,
+//! independent check: the request types of the providers' official Python SDKs.
 //!
-//! The rules are closed: a member, a block type or an enumerated value that a provider's list in this crate lacks is a
-//! violation, even where the provider would accept it. Where a rule is stricter than the provider, its documentation
-//! says so.
+//! The rules are closed: a member, a block type or an enumerated value that is not in this crate's list for the
+//! provider is a violation, even if the provider would accept it. Where a rule refuses more than the provider, its
+//! documentation says so ("Stricter").
 #![allow(
     rustdoc::broken_intra_doc_links,
     reason = "the providers' error texts are quoted as they are, brackets included"
@@ -87,7 +87,7 @@ impl FromStr for Provider {
 /// One breach of one rule.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Violation {
-    /// The path from the request's array, such as `messages[3].content[0]`.
+    /// The place of the violation: a path such as `messages[3].content[0]`.
     pub at: String,
     /// The broken rule's name, one of [`rules`].
     pub rule: &'static str,
@@ -101,13 +101,14 @@ impl fmt::Display for Violation {
     }
 }
 
-/// Checks `messages` (the provider's messages, input or contents array) as the history of a next request.
+/// Checks `messages`, the provider's array of messages, input items or contents, as the history of a next request.
 ///
-/// The history is judged as the provider would judge it with one new user message after it; a history that already ends
-/// with the user's turn or with tool results is judged unchanged (the new message then goes into that turn). So a call
-/// left unanswered at the end is a violation, and an empty history is valid.
+/// The history is judged as the provider would judge it if a new user message followed. If the history already ends
+/// with a turn of the user or with tool results, it is judged unchanged, because the new message would become part of
+/// that turn. So a call without an answer at the end is a violation, and an empty history is valid.
 ///
-/// An empty result means that every rule is kept. Violations are in the order of the messages, then of the checks.
+/// An empty result means that the history breaks no rule. Violations are in the order of the messages, then of the
+/// checks.
 #[must_use]
 pub fn check_history(provider: Provider, messages: &Value) -> Vec<Violation> {
     let mut findings = Findings::default();
@@ -120,7 +121,7 @@ pub fn check_history(provider: Provider, messages: &Value) -> Vec<Violation> {
     findings.into_violations()
 }
 
-/// Names of all rules that [`check_history`] applies to `provider`: those of [`shape`] and the provider's own.
+/// The names of all rules that [`check_history`] applies to `provider`: those of [`shape`], and those of the provider.
 #[must_use]
 pub fn rules(provider: Provider) -> Vec<&'static str> {
     let own = match provider {

@@ -5,7 +5,7 @@ use crate::shape::{BASE64, Findings, MEDIA_TYPE, URL};
 /// The image types that OpenAI and Anthropic accept.
 pub(crate) const IMAGES: &[&str] = &["image/jpeg", "image/png", "image/gif", "image/webp"];
 
-/// The media types that inline data may have.
+/// The media types that are accepted at one place.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Accept {
     Images,
@@ -82,7 +82,7 @@ fn is_media_type(name: &str) -> bool {
         .is_some_and(|(top, sub)| token(top) && token(sub))
 }
 
-/// A `data:TYPE;base64,DATA` URL.
+/// Checks a `data:TYPE;base64,DATA` URL.
 pub(crate) fn data_url(url: &str, accept: Accept, at: &str, findings: &mut Findings) {
     let parts = url
         .strip_prefix("data:")
@@ -95,7 +95,7 @@ pub(crate) fn data_url(url: &str, accept: Accept, at: &str, findings: &mut Findi
     base64(data, at, findings);
 }
 
-/// An absolute URL of one of `schemes` (`https`, ...).
+/// Checks that a URL is absolute, and has one of `schemes`, such as `https`.
 pub(crate) fn link(url: &str, schemes: &[&str], at: &str, findings: &mut Findings) {
     let rest = schemes.iter().find_map(|scheme| {
         url.strip_prefix(scheme)
@@ -109,7 +109,7 @@ pub(crate) fn link(url: &str, schemes: &[&str], at: &str, findings: &mut Finding
     }
 }
 
-/// An http or https URL, or an image in a data URL.
+/// Checks the URL of an image: an http or https URL, or a data URL that contains the image.
 pub(crate) fn image_url(url: &str, at: &str, findings: &mut Findings) {
     if url.starts_with("data:") {
         data_url(url, Accept::Images, at, findings);

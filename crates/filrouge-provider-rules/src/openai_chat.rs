@@ -1,4 +1,7 @@
-//! OpenAI Chat Completions: the `messages` array.
+//! The rules of OpenAI's Chat Completions for the `messages` array.
+//!
+//! In the documentation of a rule, "API:" introduces an error text of the API, and "Stricter" says where the rule
+//! refuses more than the API.
 
 use std::collections::{HashMap, HashSet};
 
@@ -12,23 +15,23 @@ rules! {
     /// but got an empty array instead." Stricter for strings: the API accepts an empty string; here only a tool's
     /// output may be empty.
     CONTENT_EMPTY = "content-empty";
-    /// An assistant message has content, tool calls or a refusal. API reference, assistant message: content is "Required
-    /// unless `tool_calls` or `function_call` is specified."; API: "Invalid value for 'content': expected a string, got
-    /// null."
+    /// An assistant message has content, tool calls or a refusal. API reference, assistant message: content is
+    /// "Required unless `tool_calls` or `function_call` is specified."; API: "Invalid value for 'content': expected a
+    /// string, got null."
     CONTENT_MISSING = "content-missing";
     /// API reference, assistant content array: "Can be one or more of type `text`, or exactly one of type `refusal`."
     REFUSAL_PART = "refusal-part";
     /// API: "Invalid 'messages[0].name': string does not match pattern. Expected a string that matches the pattern
     /// '^[^\\s<|\\\\/>]+$'." At most 64 characters.
     PARTICIPANT_NAME = "participant-name";
-    /// API: "Invalid 'messages[1].tool_calls': empty array. Expected an array with minimum length 1, but got an empty array
-    /// instead."
+    /// API: "Invalid 'messages[1].tool_calls': empty array. Expected an array with minimum length 1, but got an empty
+    /// array instead."
     TOOL_CALLS_EMPTY = "tool-calls-empty";
-    /// API: "Invalid 'messages[1].tool_calls[0].id': string too long. Expected a string with maximum length 40". It is
-    /// not empty.
+    /// API: "Invalid 'messages[1].tool_calls[0].id': string too long. Expected a string with maximum length 40". An id
+    /// must not be empty either.
     CALL_ID = "call-id";
-    /// Ids are unique within a message, and none is used again while its call waits for an answer: a tool message could
-    /// not show which call it answers. Stricter: the API has no specific error for it.
+    /// Ids of calls are unique within a message, and an id is not used again if its call was never answered: otherwise
+    /// it would be unclear which call a tool message answers. Stricter: the API has no specific error for this.
     CALL_ID_REUSED = "call-id-reused";
     /// API: "Invalid 'messages[1].tool_calls[0].function.name': string does not match pattern. Expected a string that
     /// matches the pattern '^[a-zA-Z0-9_-]+$'."; API reference, function name: "maximum length of 64".
@@ -36,18 +39,19 @@ rules! {
     /// API reference: `arguments` is a string "in JSON format". Stricter: here it is a JSON object; the API accepts any
     /// text in a history, but servers of the same format do not.
     ARGUMENTS = "arguments";
-    /// API: "An assistant message with 'tool_calls' must be followed by tool messages responding to each 'tool_call_id'. The
-    /// following tool_call_ids did not have response messages: ..."
+    /// API: "An assistant message with 'tool_calls' must be followed by tool messages responding to each
+    /// 'tool_call_id'. The following tool_call_ids did not have response messages: ..."
     CALL_UNANSWERED = "call-unanswered";
     /// Each call is answered once. Stricter: a second tool message for the same call is not always refused.
     CALL_ANSWERED_TWICE = "call-answered-twice";
-    /// API: "Invalid parameter: messages with role 'tool' must be a response to a preceeding message with 'tool_calls'."
+    /// API: "Invalid parameter: messages with role 'tool' must be a response to a preceeding message with
+    /// 'tool_calls'."
     TOOL_MESSAGE_STRAY = "tool-message-stray";
-    /// A tool message answers a call of the assistant message before it. API: "Invalid parameter: 'tool_call_id' of 'x' not
-    /// found in 'tool_calls' of previous message."
+    /// A tool message answers a call of the assistant message before it. API: "Invalid parameter: 'tool_call_id' of 'x'
+    /// not found in 'tool_calls' of previous message."
     TOOL_CALL_ID_UNKNOWN = "tool-call-id-unknown";
-    /// API reference, file part: `file_id` is "The ID of an uploaded file", `file_data` and `filename` are "used when passing
-    /// the file to the model as a string". Stricter: exactly one of the two ways, and the data is a data URL.
+    /// API reference, file part: `file_id` is "The ID of an uploaded file", `file_data` and `filename` are "used when
+    /// passing the file to the model as a string". Stricter: exactly one of the two ways, and the data is a data URL.
     FILE_SOURCE = "file-source";
 }
 
@@ -57,17 +61,21 @@ const ID_LIMIT: usize = 40;
 /// The maximum length of a function or participant name, in characters.
 const NAME_LIMIT: usize = 64;
 
-/// The calls of the latest assistant message, each with whether it was answered.
+/// The calls of the newest assistant message.
 #[derive(Default)]
 struct Calls<'v> {
+    /// The path of the message's `tool_calls`.
     at: String,
+    /// For the id of each call: whether it was answered.
     answered: HashMap<&'v str, bool>,
+    /// The ids in the order of the calls.
     order: Vec<&'v str>,
-    /// Ids that earlier assistant messages left without an answer.
+    /// The ids of calls of earlier assistant messages that were never answered.
     abandoned: HashSet<&'v str>,
 }
 
 impl<'v> Calls<'v> {
+    /// Ends the sequence of tool messages: calls without an answer are violations.
     fn close(&mut self, findings: &mut Findings) {
         for id in std::mem::take(&mut self.order) {
             if self.answered.get(id) == Some(&false) {
@@ -219,7 +227,7 @@ fn tool<'v>(message: &'v Value, at: &str, calls: &mut Calls<'v>, findings: &mut 
     }
 }
 
-/// The member `content`: a string, or parts of the given types.
+/// Checks the member `content`: a string, or parts of the given types. `blank`: an empty string is allowed.
 fn content(message: &Object<'_>, types: &[&str], blank: bool, findings: &mut Findings) {
     let parts = message.parts("content", CONTENT_EMPTY, blank, findings);
     for (index, value) in parts.iter().enumerate() {

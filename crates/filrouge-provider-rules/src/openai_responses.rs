@@ -1,4 +1,7 @@
-//! OpenAI Responses: the `input` array.
+//! The rules of OpenAI's Responses API for the `input` array.
+//!
+//! In the documentation of a rule, "API:" introduces an error text of the API, and "Stricter" says where the rule
+//! refuses more than the API.
 
 use std::collections::{HashMap, HashSet};
 
@@ -20,8 +23,8 @@ rules! {
     /// '^[a-zA-Z0-9_-]+$'."; API reference, function call item: at most 64 characters. Stricter than some models, which
     /// accept 128.
     FUNCTION_NAME = "function-name";
-    /// API reference, function call item: "A JSON string of the arguments to pass to the function." Stricter: here it is a
-    /// JSON object.
+    /// API reference, function call item: "A JSON string of the arguments to pass to the function." Stricter: here it
+    /// is a JSON object.
     ARGUMENTS = "arguments";
     /// API: "No tool output found for function call call_..."
     CALL_UNANSWERED = "call-unanswered";
@@ -30,14 +33,14 @@ rules! {
     OUTPUT_STRAY = "output-stray";
     /// A call has one output. Stricter: the API has no documented error for a second one.
     OUTPUT_TWICE = "output-twice";
-    /// API: "Invalid 'input[1].id': 'x'. Expected an ID that begins with 'fc'." ('msg' for messages, 'rs' for reasoning),
-    /// "Expected an ID that contains letters, numbers, underscores, or dashes", "string too long. Expected a string with
-    /// maximum length 64".
+    /// API: "Invalid 'input[1].id': 'x'. Expected an ID that begins with 'fc'." ('msg' for messages, 'rs' for
+    /// reasoning), "Expected an ID that contains letters, numbers, underscores, or dashes", "string too long. Expected
+    /// a string with maximum length 64".
     ITEM_ID = "item-id";
     /// API: "Duplicate item found with id rs_.... Remove duplicate items from your input and try again."
     ITEM_ID_REUSED = "item-id-reused";
-    /// API: "Item 'rs_...' of type 'reasoning' was provided without its required following item." The item it led to is
-    /// a function call or an assistant message; other reasoning items may be between them.
+    /// API: "Item 'rs_...' of type 'reasoning' was provided without its required following item." The following item is
+    /// a function call or an assistant message; other reasoning items may be in between.
     REASONING_ALONE = "reasoning-alone";
     /// API reference, input image: `image_url` or `file_id`; input file: one of `file_id`, `file_url`, `file_data` with
     /// `filename`. API: "Missing required parameter: 'input[0].content[0].image_url'." Stricter: never two at once.
@@ -58,19 +61,22 @@ const STATUSES: &[&str] = &["in_progress", "completed", "incomplete"];
 /// The maximum length of a call id, item id or function name, in characters.
 const LIMIT: usize = 64;
 
-/// The state after the earlier items: open calls, ids in use, and waiting reasoning items.
+/// The state of the check after the items so far.
 #[derive(Default)]
 struct Walk<'v> {
-    /// The path of each call, and whether its output was read.
+    /// By the id of each call: its path, and whether its output was read.
     calls: HashMap<&'v str, (String, bool)>,
+    /// The ids in the order of the calls.
     order: Vec<&'v str>,
+    /// The ids of all items so far.
     ids: HashSet<&'v str>,
-    /// Paths of reasoning items whose following item was not read yet.
+    /// The paths of reasoning items that still lack the following item that they require.
     reasoning: Vec<String>,
 }
 
 impl<'v> Walk<'v> {
-    /// Removes the waiting reasoning items; adds a finding for each unless the current item is the one it led to.
+    /// Removes the reasoning items that lack a following item. `led_here`: the current item is the one that they
+    /// require. Otherwise adds a finding for each.
     fn settle(&mut self, led_here: bool, findings: &mut Findings) {
         for at in self.reasoning.drain(..).filter(|_| !led_here) {
             findings.add(&at, REASONING_ALONE, "the item it led to does not follow");
@@ -174,8 +180,8 @@ fn message<'v>(item: &'v Value, at: &str, walk: &mut Walk<'v>, findings: &mut Fi
     }
 }
 
-/// An assistant message. With an id it is an output message, whose members are all required; without an id, it is an
-/// easy message.
+/// Checks an assistant message. With an id, the API calls it an output message, and requires all members. Without an
+/// id, the API calls it an easy message.
 fn output_message<'v>(message: &Object<'v>, walk: &mut Walk<'v>, findings: &mut Findings) {
     let full = message.has("id");
     for key in ["type", "status"] {
@@ -251,7 +257,8 @@ fn annotation(value: &Value, at: &str, findings: &mut Findings) {
     }
 }
 
-/// An input part; the official request types require an image's `detail` in a message, not in a function's output.
+/// Checks an input part of one of `types`. `in_message`: the part is in a message, not in a function's output. OpenAI's
+/// request types require the `detail` of an image only in a message.
 fn input_part(part: &Value, types: &[&str], in_message: bool, at: &str, findings: &mut Findings) {
     match tag(part, "type", types, at, findings) {
         Some("input_text") => {

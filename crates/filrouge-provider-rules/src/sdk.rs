@@ -1,10 +1,11 @@
-//! The second check: the request types of the providers' official Python SDKs.
+//! The second check of histories: with the request types of the providers' official Python SDKs.
 //!
-//! [`check`] keeps a Python virtual environment with the pinned SDKs in a directory that the caller names and runs
-//! `sdk/check.py` in it. The types are closed there: a member they do not name is refused, as are wrong JSON types and
-//! missing members. [`crate::check_history`] checks the rest: order, pairing, formats.
+//! [`check`] creates a Python virtual environment with pinned versions of the SDKs, in a directory that the caller
+//! names, and runs `sdk/check.py` in it. The script refuses members that an SDK's request types do not have, wrong JSON
+//! types, and missing members. [`crate::check_history`] also checks the order of messages, pairs of calls and results,
+//! and formats.
 //!
-//! [`streams`] uses the SDKs in another way: it shows how they read a provider's answer.
+//! [`streams`] uses the SDKs for another purpose: it shows how they read a provider's answer.
 
 use std::fs::{self, File};
 use std::io::{self, Write as _};
@@ -24,11 +25,11 @@ const REQUIREMENTS: &str = include_str!("../sdk/requirements.txt");
 /// A history that an SDK's request types refuse.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SdkViolation {
-    /// Index of the history in the slice given to [`check`].
+    /// The index of the history in the slice given to [`check`].
     pub history: usize,
     /// The history's provider.
     pub provider: Provider,
-    /// Path in the history, and the SDK's message.
+    /// The path in the history, and the SDK's message.
     pub what: String,
 }
 
@@ -45,7 +46,7 @@ pub enum SdkError {
         "python3 -m venv failed; install Python's venv module (Debian: python3-venv): {output}"
     )]
     Venv {
-        /// Its output.
+        /// The command's output.
         output: String,
     },
     /// `pip install` failed.
@@ -53,20 +54,20 @@ pub enum SdkError {
         "pip could not install the packages of sdk/requirements.txt; it needs pip and a package index: {output}"
     )]
     Install {
-        /// Its output.
+        /// The command's output.
         output: String,
     },
-    /// The script failed, or its self-test of the SDK types did (status 3).
+    /// The script failed. Status 3: the script's own test of the SDK types failed.
     #[error("sdk/{script} ended with {status:?}: {output}")]
     Script {
-        /// Its name.
+        /// The script's name.
         script: &'static str,
-        /// Its exit status; `None` if a signal ended it.
+        /// The script's exit status; `None` if a signal ended it.
         status: Option<i32>,
-        /// Its output on standard error.
+        /// The script's output on standard error.
         output: String,
     },
-    /// The script's output does not have the expected form, or lacks histories or answers.
+    /// The script's output does not have the expected form, or does not cover all histories or answers.
     #[error("the script gave an unexpected answer: {0}")]
     Answer(String),
     /// The directory cannot be used.
@@ -81,9 +82,9 @@ pub enum SdkError {
 
 /// Validates `histories` against the SDKs' request types, in one run of the script.
 ///
-/// `directory` (created if missing) keeps the virtual environment, created once per content of `sdk/requirements.txt`
-/// and complete when its stamp file exists; a file lock lets parallel processes share it. The first call downloads the
-/// packages, some 30 MB.
+/// The virtual environment is in `directory`, which is created if missing. There is one environment for each content of
+/// `sdk/requirements.txt`; it is complete once its stamp file exists. Processes that run at the same time may share the
+/// directory: a file lock makes them take turns. The first call downloads the packages, some 30 MB.
 ///
 /// # Errors
 ///
@@ -99,8 +100,8 @@ pub fn check(
     answer(&stdout, histories)
 }
 
-/// Runs the first of `files` with these JSON lines as input; returns its output. The files are stored in a separate
-/// folder.
+/// Runs the first of `files` with the JSON lines `lines` as input, and returns the script's output. The files are
+/// stored in a folder of `directory` whose name begins with `name`.
 fn ask(
     directory: &Path,
     name: &str,
@@ -130,8 +131,9 @@ fn ask(
     })
 }
 
-/// Starts the thread that writes the lines, so that neither side waits for the other. It ends when the script has read
-/// all lines or has exited; the exit status shows which.
+/// Starts a thread that writes the lines to the script, so that this process can read the script's output meanwhile.
+/// The thread ends when the script has read all lines or has exited; errors are ignored, because the script's exit
+/// status shows a failure.
 fn feed(child: &mut Child, lines: impl Iterator<Item = Value>) -> io::Result<()> {
     let text: String = lines.map(|line| format!("{line}\n")).collect();
     if let Some(mut stdin) = child.stdin.take() {
@@ -140,6 +142,7 @@ fn feed(child: &mut Child, lines: impl Iterator<Item = Value>) -> io::Result<()>
     Ok(())
 }
 
+/// Parses the output of `check.py`.
 fn answer(stdout: &[u8], histories: &[(Provider, Value)]) -> Result<Vec<SdkViolation>, SdkError> {
     let mut violations = Vec::new();
     let mut checked = None;
@@ -169,13 +172,16 @@ fn answer(stdout: &[u8], histories: &[(Provider, Value)]) -> Result<Vec<SdkViola
     Ok(violations)
 }
 
+/// What is needed to run a script.
 struct Environment {
+    /// The Python interpreter of the virtual environment.
     python: PathBuf,
     /// The folder of the script's files.
     folder: PathBuf,
 }
 
-/// Returns the virtual environment and the files of a script. Creates missing ones, in one process at a time.
+/// Returns the virtual environment and the folder of a script's files. Creates them if they are missing; only one
+/// process at a time does this.
 fn environment(
     directory: &Path,
     name: &str,
@@ -257,7 +263,7 @@ fn at(path: &Path) -> impl FnOnce(io::Error) -> SdkError {
     move |source| SdkError::Directory { path, source }
 }
 
-/// The 64-bit FNV-1a hash of a text in hex, which is the same on every platform and in every build.
+/// The 64-bit FNV-1a hash of a text, in hexadecimal digits. It is the same on every platform and in every build.
 fn digest(text: &str) -> String {
     let hash = text.bytes().fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
         (hash ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3)
@@ -297,7 +303,7 @@ mod tests {
         }
     }
 
-    /// A complete virtual environment whose interpreter is `program`.
+    /// Creates a directory that looks like a complete virtual environment, whose interpreter is `program`.
     #[cfg(unix)]
     fn finished_environment(name: &str, program: &str) -> PathBuf {
         let directory = std::env::temp_dir().join(format!("{name}-{}", std::process::id()));

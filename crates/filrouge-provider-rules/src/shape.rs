@@ -1,45 +1,48 @@
-//! The rules of JSON shape that apply to every provider: closed objects, right types, known values.
+//! The rules about the shape of JSON, which apply to every provider: objects have only known members, members have the
+//! right types, and enumerated members have known values.
 
 use serde_json::{Map, Value};
 
 use crate::Violation;
 
-/// Defines rule constants and the list of them, so that no rule can be missing from the list.
+/// Defines the constants of a module's rules together with the list `RULES`, so that no rule can be missing from the
+/// list.
 macro_rules! rules {
     ($($(#[$source:meta])* $name:ident = $word:literal;)*) => {
         $($(#[$source])* pub const $name: &str = $word;)*
-        /// Names of this module's rules.
+        /// The names of this module's rules.
         pub const RULES: &[&str] = &[$($name),*];
     };
 }
 pub(crate) use rules;
 
 rules! {
-    /// An object has only members of its list. OpenAI: "Unknown parameter: 'messages[0].x'."; Anthropic:
-    /// "messages.0.x: Extra inputs are not permitted"; Gemini: "Invalid JSON payload received. Unknown name \"x\" at
-    /// 'contents[0]': Cannot find field."
+    /// An object has no members other than those that this crate lists for it. OpenAI: "Unknown parameter:
+    /// 'messages[0].x'."; Anthropic: "messages.0.x: Extra inputs are not permitted"; Gemini: "Invalid JSON payload
+    /// received. Unknown name \"x\" at 'contents[0]': Cannot find field."
     UNKNOWN_MEMBER = "unknown-member";
     /// An object has every member that its type requires. OpenAI: "Missing required parameter: 'messages[0].content'.";
     /// Anthropic: "messages.0.content: Field required"; Gemini documents them as "Required." in the REST reference.
     MISSING_MEMBER = "missing-member";
-    /// A member has its documented JSON type. OpenAI: "Invalid type for 'messages[0].content': expected one of a string or
-    /// array of objects, but got an integer instead."; Anthropic: "Input should be a valid string"; Gemini: "Invalid value
-    /// at 'contents[0].parts[0].text' (TYPE_STRING)".
+    /// A member has its documented JSON type. OpenAI: "Invalid type for 'messages[0].content': expected one of a string
+    /// or array of objects, but got an integer instead."; Anthropic: "Input should be a valid string"; Gemini: "Invalid
+    /// value at 'contents[0].parts[0].text' (TYPE_STRING)".
     WRONG_TYPE = "wrong-type";
-    /// A role, a type tag or another enumerated member has a known value. OpenAI: "Invalid value: 'x'. Supported values are:
-    /// ..."; Anthropic: "Input tag 'x' found using 'type' does not match any of the expected tags"; Gemini: "Please use a
-    /// valid role: user, model."
+    /// A role, a type tag or another enumerated member has a known value. OpenAI: "Invalid value: 'x'. Supported values
+    /// are: ..."; Anthropic: "Input tag 'x' found using 'type' does not match any of the expected tags"; Gemini:
+    /// "Please use a valid role: user, model."
     UNKNOWN_VALUE = "unknown-value";
     /// Inline data is non-empty, padded, canonical base64 of the standard alphabet. OpenAI: "Invalid base64
     /// image_url."; Anthropic, Vision guide: "a base64-encoded image"; Gemini, REST reference, Blob: "A base64-encoded
     /// string". Stricter for Gemini, whose JSON mapping also accepts the URL-safe alphabet.
     BASE64 = "base64";
-    /// A link is an absolute http or https URL. OpenAI: "Invalid 'input[0].content[1].image_url'. Expected a valid URL, but
-    /// got a value with an invalid format."; Anthropic, Vision guide: an image "hosted online"; Gemini, REST reference,
-    /// FileData: a URI, which may also be a gs:// one.
+    /// A link is an absolute http or https URL. OpenAI: "Invalid 'input[0].content[1].image_url'. Expected a valid URL,
+    /// but got a value with an invalid format."; Anthropic, Vision guide: an image "hosted online"; Gemini, REST
+    /// reference, FileData: a URI, which may also be a gs:// one.
     URL = "url";
-    /// Inline data names a media type the provider's documents list. OpenAI (Images and vision guide): png, jpeg, gif, webp;
-    /// Anthropic: "Input should be 'image/jpeg', 'image/png', 'image/gif' or 'image/webp'"; Gemini: an IANA media type.
+    /// Inline data names a media type the provider's documents list. OpenAI (Images and vision guide): png, jpeg, gif,
+    /// webp; Anthropic: "Input should be 'image/jpeg', 'image/png', 'image/gif' or 'image/webp'"; Gemini: an IANA media
+    /// type.
     MEDIA_TYPE = "media-type";
 }
 
@@ -61,7 +64,7 @@ impl Findings {
     }
 }
 
-/// The JSON type's name, for messages.
+/// The name of a value's JSON type, for messages.
 pub(crate) fn kind(value: &Value) -> &'static str {
     match value {
         Value::Null => "null",
@@ -73,7 +76,7 @@ pub(crate) fn kind(value: &Value) -> &'static str {
     }
 }
 
-/// Returns `value` as an array; adds a finding if it is none.
+/// Returns `value` as an array; adds a finding and returns `None` if it is not an array.
 pub(crate) fn array<'v>(
     value: &'v Value,
     at: &str,
@@ -117,17 +120,17 @@ pub(crate) fn tag<'v>(
     object.choice(key, known, findings)
 }
 
-/// A JSON object whose member names have been checked.
+/// A JSON object. [`Object::open`] has checked the names of its members.
 #[derive(Debug)]
 pub(crate) struct Object<'v> {
-    /// Path of the object.
+    /// The path of the object.
     pub(crate) at: String,
     map: &'v Map<String, Value>,
 }
 
 impl<'v> Object<'v> {
-    /// Reads `value` as an object with the members `required` and, at most, `optional`; adds a finding for each
-    /// deviation.
+    /// Reads `value` as an object. Adds a finding for each member of `required` that is missing, and each member that
+    /// is neither in `required` nor in `optional`. Returns `None`, with a finding, if `value` is not an object.
     pub(crate) fn open(
         value: &'v Value,
         at: &str,
@@ -157,7 +160,7 @@ impl<'v> Object<'v> {
         })
     }
 
-    /// Path of the member `key`.
+    /// The path of the member `key`.
     pub(crate) fn path(&self, key: &str) -> String {
         format!("{}.{key}", self.at)
     }
@@ -175,7 +178,7 @@ impl<'v> Object<'v> {
         findings.add(&self.path(key), WRONG_TYPE, what);
     }
 
-    /// The string member `key`; `None` if it is absent, or, with a finding, if it has another type.
+    /// The string member `key`. `None` if the member is absent, or if it has another type; the latter adds a finding.
     pub(crate) fn text(&self, key: &str, findings: &mut Findings) -> Option<&'v str> {
         let value = self.get(key)?;
         if value.is_string() {
@@ -219,13 +222,13 @@ impl<'v> Object<'v> {
         }
     }
 
-    /// The array member `key`.
+    /// The array member `key`. `None` if the member is absent, or if it has another type; the latter adds a finding.
     pub(crate) fn list(&self, key: &str, findings: &mut Findings) -> Option<&'v [Value]> {
         array(self.get(key)?, &self.path(key), findings)
     }
 
-    /// The parts of the member `key`, which is an array of parts or a string (no parts). An empty array, and without
-    /// `blank` an empty string, breaks `rule`.
+    /// The parts of the member `key`, which is an array of parts, or a string, which has no parts. An empty array
+    /// breaks `rule`. An empty string breaks `rule` unless `blank` is true.
     pub(crate) fn parts(
         &self,
         key: &str,
@@ -249,7 +252,7 @@ impl<'v> Object<'v> {
         &[]
     }
 
-    /// The string member `key`, one of `known`.
+    /// The string member `key`, which must be one of `known`; otherwise adds a finding and returns `None`.
     pub(crate) fn choice(
         &self,
         key: &str,
@@ -265,7 +268,7 @@ impl<'v> Object<'v> {
         None
     }
 
-    /// The string member `key`, which must not be empty; otherwise adds a finding of `rule`.
+    /// The string member `key`. Adds a finding of `rule` if it is empty.
     pub(crate) fn filled(
         &self,
         key: &str,
@@ -279,7 +282,8 @@ impl<'v> Object<'v> {
         Some(value)
     }
 
-    /// Checks that the string member `key` is a JSON object written as text; otherwise adds a finding of `rule`.
+    /// Checks that the string member `key`, if present, contains a JSON object as text; otherwise adds a finding of
+    /// `rule`.
     pub(crate) fn json_object(&self, key: &str, rule: &'static str, findings: &mut Findings) {
         let Some(text) = self.text(key, findings) else {
             return;
@@ -296,7 +300,7 @@ impl<'v> Object<'v> {
     }
 }
 
-/// Whether `text` consists of 1 to `longest` letters, digits, `_` or `-`.
+/// Whether `text` consists of 1 to `longest` ASCII letters, ASCII digits, `_` and `-`.
 pub(crate) fn is_word(text: &str, longest: usize) -> bool {
     !text.is_empty()
         && text.len() <= longest

@@ -1,4 +1,5 @@
-//! The circuit breaker: after Redis fails to answer, it blocks requests for a while and then lets one probe through.
+//! The circuit breaker. When Redis does not answer, the breaker blocks requests for a while. Then it permits one
+//! request as a probe, and blocks all others until Redis has answered the probe.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
@@ -6,25 +7,28 @@ use std::time::{Duration, Instant};
 /// How long requests are blocked after a failure.
 const PAUSE: Duration = Duration::from_secs(1);
 
+/// A circuit breaker.
 #[derive(Default)]
 pub(crate) struct Breaker(Mutex<State>);
 
 #[derive(Default)]
 struct State {
-    /// The reason, and the time until which requests are blocked; `None` when closed.
+    /// While requests are blocked: the reason, and the earliest time of the next probe. `None` while they are
+    /// permitted.
     broken: Option<(String, Instant)>,
-    /// A probe is in progress that will show whether Redis answers.
+    /// Whether a probe is in progress.
     probing: bool,
 }
 
-/// Permission for one request. A dropped permit reports neither an answer nor a failure.
+/// Permission for one request. A permit that is dropped without a call of [`Permit::answered`] or [`Permit::failed`]
+/// reports nothing.
 pub(crate) struct Permit<'a> {
     breaker: &'a Breaker,
     probe: bool,
 }
 
 impl Breaker {
-    /// Requests permission; `Err` is the reason for blocking.
+    /// Requests permission for one request. `Err` is the reason why requests are blocked.
     pub(crate) fn enter(&self) -> Result<Permit<'_>, String> {
         let permit = |probe| Permit {
             breaker: self,
@@ -41,13 +45,13 @@ impl Breaker {
         }
     }
 
-    /// The reason why requests are blocked now; `None` when they are not.
+    /// The reason why requests are blocked; `None` while they are permitted.
     pub(crate) fn why(&self) -> Option<String> {
         self.state().broken.as_ref().map(|(why, _)| why.clone())
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
-        // No step panics while it changes the state.
+        // The state is valid even if the lock is poisoned, because no code panics while it changes the state.
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -55,7 +59,7 @@ impl Breaker {
 impl Permit<'_> {
     /// Records that Redis answered.
     pub(crate) fn answered(self) {
-        // Only the probe's answer counts: other requests may have been sent before the failure.
+        // Only the answer to a probe ends the blocking: other requests may have been sent before the failure.
         if self.probe && self.breaker.state().broken.take().is_some() {
             tracing::info!("[SESSIONS][HOT_UP] Redis answers again");
         }

@@ -1,4 +1,4 @@
-//! Sends commands to Redis: within one timeout, through the breaker, on an open connection.
+//! Sends commands to Redis, with the breaker's permission and within one time limit.
 
 use std::sync::Mutex;
 use std::time::Duration;
@@ -13,23 +13,24 @@ use crate::counts::RedisCounts;
 use crate::error::{Trouble, damaged, unavailable};
 use crate::writes::Writes;
 
-/// The connection, the breaker, and the counts of failures.
+/// Sends requests to Redis, and records failures.
 pub(crate) struct Caller {
     pub(crate) connections: Connections,
     pub(crate) breaker: Breaker,
     pub(crate) counts: Mutex<RedisCounts>,
     pub(crate) writes: Writes,
+    /// The time limit for a request, including connecting.
     pub(crate) timeout: Duration,
 }
 
-/// Commands for one slot.
+/// Commands for the keys of one session, which are in the same slot of a cluster.
 pub(crate) type Group = Vec<Cmd>;
 
-/// A request.
+/// A request: the commands that are sent together.
 pub(crate) enum Ask {
     /// Commands, each with one answer.
     Of(Vec<Group>),
-    /// A command that every master answers.
+    /// A command that is sent to the server, or to every master of a cluster, each of which answers.
     Masters(Cmd),
 }
 
@@ -43,14 +44,21 @@ impl Ask {
 }
 
 impl Caller {
-    /// Sends one command; returns its answer.
+    /// Sends one command, and returns the answer.
+    ///
+    /// # Errors
+    /// `hot_unavailable` if Redis does not answer, or answers with an error.
     pub(crate) async fn one(&self, command: Cmd) -> Result<Value, Failure> {
         let answers = self.answers(Ask::Of(vec![vec![command]])).await?;
         let first = answers.into_iter().next();
         self.unless_error(first.unwrap_or(Value::Nil))
     }
 
-    /// Sends all commands; returns their answers in order.
+    /// Sends all commands, and returns the answers in order. An error that Redis returns for a single command is among
+    /// the answers.
+    ///
+    /// # Errors
+    /// `hot_unavailable` if Redis does not answer, or the breaker blocks requests.
     pub(crate) async fn answers(&self, request: Ask) -> Result<Vec<Value>, Failure> {
         let permit = self.breaker.enter().map_err(|why| {
             RedisCounts::increment(&self.counts, |counts| &mut counts.skipped);
@@ -80,8 +88,8 @@ impl Caller {
         Err(unavailable(trouble))
     }
 
-    /// Sends commands. If a reused connection was lost, they are sent a second time on a new one: a commit that Redis
-    /// had already applied is recognized by its nonce, and reported as applied.
+    /// Sends commands. If the connection was open before and turns out to be lost, sends the commands again over a new
+    /// one. This is safe: a commit that Redis has already applied is recognized by its nonce, and reported as applied.
     async fn exchange(&self, request: &Ask) -> Result<Vec<Value>, Trouble> {
         loop {
             let lent = self.connections.get().await;
@@ -103,13 +111,14 @@ impl Caller {
                     return Err(trouble);
                 }
             };
-            // Another node may serve the slot by now; reconnecting finds it.
+            // The server serves no requests. In a cluster, another node may have replaced it; a new connection finds
+            // that node.
             self.connections.drop_lent(&lent);
             return Err(trouble);
         }
     }
 
-    /// Returns an answer unless it is an error.
+    /// Returns `answer`, or a failure if it is an error.
     pub(crate) fn unless_error(&self, answer: Value) -> Result<Value, Failure> {
         match answer {
             Value::ServerError(error) => Err(self.refused(&Trouble::answered(&error))),
@@ -117,7 +126,7 @@ impl Caller {
         }
     }
 
-    /// Counts and logs a refusal.
+    /// Counts and logs a refusal by Redis, and returns the failure for the caller.
     pub(crate) fn refused(&self, trouble: &Trouble) -> Failure {
         match trouble {
             Trouble::Damaged => self.damaged(),
@@ -139,7 +148,7 @@ impl Caller {
         }
     }
 
-    /// Counts and logs a value that no hot store wrote.
+    /// Counts and logs a value that no hot store wrote, and returns the failure for the caller.
     pub(crate) fn damaged(&self) -> Failure {
         if let Some(damaged) = RedisCounts::increment(&self.counts, |counts| &mut counts.damaged) {
             tracing::warn!(
@@ -151,7 +160,7 @@ impl Caller {
     }
 }
 
-/// The trouble of an answer that reports that the server serves no requests.
+/// Returns the reason if an answer is an error which means that the server serves no requests at the moment.
 fn down(answer: &Value) -> Option<Trouble> {
     match answer {
         Value::ServerError(error) => {
@@ -161,8 +170,9 @@ fn down(answer: &Value) -> Option<Trouble> {
     }
 }
 
-/// A single server gets all commands in one pipeline. A cluster's client follows redirections only for single
-/// commands: those of one session are sent one by one, different sessions concurrently.
+/// Sends a request. A single server gets all commands in one pipeline. The client library for clusters follows
+/// redirections only for single commands, so there the commands of one session are sent one by one, and those of
+/// different sessions concurrently.
 async fn send(lent: &Lent, request: &Ask) -> Result<Vec<Value>, RedisError> {
     let mut connection = lent.connection.clone();
     match (request, &connection) {

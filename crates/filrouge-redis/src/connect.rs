@@ -1,4 +1,4 @@
-//! The connection: opened at first use, and reopened after a loss.
+//! The connection to Redis: opened when it is first used, and again after it was lost.
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -18,16 +18,17 @@ use crate::error::Trouble;
 use crate::options::Options;
 use crate::url::{Address, Target, invalid};
 
-/// The number of retries of a cluster's client: after a redirection, or while a slot has no owner.
+/// The maximum number of retries of the client library for clusters: after a redirection, or while no node serves a
+/// slot.
 const RETRIES: u32 = 6;
 
-/// The settings for opening a connection.
+/// Opens connections to a single server, or to a cluster.
 enum Opener {
     One(Box<Client>, AsyncConnectionConfig),
     Cluster(Box<ClusterClient>),
 }
 
-/// An open connection; clones share it.
+/// An open connection to a single server, or to a cluster. Clones share the connection.
 #[derive(Clone)]
 pub(crate) enum Connection {
     One(MultiplexedConnection),
@@ -35,7 +36,7 @@ pub(crate) enum Connection {
 }
 
 impl Connection {
-    /// Sends commands in one pipeline; returns one answer each, including errors.
+    /// Sends commands in one pipeline, and returns one answer for each. Errors of the server are among the answers.
     pub(crate) async fn send(&mut self, commands: &[&Cmd]) -> RedisResult<Vec<Value>> {
         let to: &mut (dyn ConnectionLike + Send) = match self {
             Self::One(connection) => connection,
@@ -53,7 +54,7 @@ impl Connection {
 }
 
 impl Connection {
-    /// Sends a command to every master of a cluster.
+    /// Sends a command to every master of a cluster, or to the single server. Returns one answer for each.
     pub(crate) async fn ask_masters(&mut self, command: &Cmd) -> RedisResult<Vec<Value>> {
         let Self::Cluster(connection) = self else {
             return self.send(&[command]).await;
@@ -66,8 +67,8 @@ impl Connection {
     }
 }
 
-/// The answer to a single command; an error of the server becomes a value, although a cluster's client returns it as
-/// its own error.
+/// Turns an error of the server into a value, as for commands in a pipeline: the client library returns it as an error
+/// if only one command was sent.
 fn single_answer(answer: RedisResult<Value>) -> RedisResult<Value> {
     match answer {
         Ok(value) => Ok(value),
@@ -78,20 +79,21 @@ fn single_answer(answer: RedisResult<Value>) -> RedisResult<Value> {
 /// The single connection of a hot store.
 pub(crate) struct Connections {
     opener: Arc<Opener>,
-    /// The current connection, if one is open, and a number that is incremented when it is dropped.
+    /// The number of the current connection, and the connection if it is open. The number is incremented when the
+    /// connection is dropped.
     current: Arc<Mutex<(u64, Option<Connection>)>>,
-    /// Held while a connection is being opened, so that only one of many requests opens it.
+    /// Locked while a connection is being opened, so that only one of several requests opens it.
     opening: Arc<tokio::sync::Mutex<()>>,
     cluster: bool,
     timeout: Duration,
     db: i64,
 }
 
-/// A connection that a request uses.
+/// A connection that one request uses.
 pub(crate) struct Lent {
     pub(crate) connection: Connection,
     number: u64,
-    /// Whether an earlier request used it: then it may have been lost since.
+    /// Whether the connection was open before this request: then it may have been lost since.
     pub(crate) reused: bool,
 }
 
@@ -109,7 +111,8 @@ impl Connections {
         })
     }
 
-    /// Returns the connection. A separate task opens it: a request that stops waiting does not cancel the attempt.
+    /// Returns the connection; opens one if none is open. A separate task opens it, so that a request that stops
+    /// waiting does not cancel the attempt.
     pub(crate) async fn get(&self) -> RedisResult<Lent> {
         if let Some(lent) = lent(&self.current, true) {
             return Ok(lent);
@@ -121,7 +124,8 @@ impl Connections {
             if let Some(lent) = lent(&current, true) {
                 return Ok(lent);
             }
-            // A cluster has several nodes, and some of them may be down.
+            // The time limit is longer than that of a request: a cluster has several nodes, and some of them may be
+            // down.
             let opened = tokio::time::timeout(timeout * 8, opener.open()).await;
             let connection = opened.map_err(|_| RedisError::from(timed_out()))??;
             locked(&current).1 = Some(connection);
@@ -131,7 +135,7 @@ impl Connections {
         attempt.await.map_err(lost)?
     }
 
-    /// The reason why the connection could not be opened.
+    /// Classifies an error from opening the connection.
     pub(crate) fn trouble(&self, error: &RedisError) -> Trouble {
         Trouble::opening(error, self.cluster, self.db)
     }
@@ -156,7 +160,7 @@ impl Connections {
 type Current = Mutex<(u64, Option<Connection>)>;
 
 fn locked(current: &Current) -> std::sync::MutexGuard<'_, (u64, Option<Connection>)> {
-    // No step panics while it changes the state.
+    // The value is valid even if the lock is poisoned, because no code panics while it changes the value.
     current.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
@@ -187,7 +191,7 @@ impl Opener {
 
 fn opener(target: &Target, options: &Options) -> Result<Opener, Failure> {
     if target.tls {
-        // Redis's client uses the process's TLS provider. An already installed one is kept.
+        // The client library uses the TLS provider of the process. If one is already installed, it is kept.
         let installed = rustls::crypto::ring::default_provider().install_default();
         drop(installed);
     }
@@ -215,14 +219,15 @@ fn opener(target: &Target, options: &Options) -> Result<Opener, Failure> {
         Some(certificates) => Client::build_with_tls(info, certificates),
         None => Client::open(info),
     };
-    // Each request has its own timeout, which starts earlier.
+    // No time limit for a response: the time limit of the request includes it.
     let config = AsyncConnectionConfig::new()
         .set_connection_timeout(Some(options.timeout))
         .set_response_timeout(None);
     Ok(Opener::One(Box::new(client.map_err(wrong)?), config))
 }
 
-/// Reads the certificates once, so that later changes of the file do not affect a running store.
+/// Reads the certificates of trusted authorities, if the URL names a file. The file is read only once, so later changes
+/// do not affect a running store.
 fn certificates(target: &Target) -> Result<Option<TlsCertificates>, Failure> {
     let Some(path) = &target.authorities else {
         return Ok(None);

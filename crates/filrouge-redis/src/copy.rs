@@ -1,13 +1,13 @@
-//! The value format of a copy of recent turns.
+//! The format in which Redis stores the copy of a session's recent turns (see the documentation of the crate).
 
 use filrouge_store::hex::from_hex;
 use filrouge_store::hot::{HistoryVersion, HotBounds, HotTurn, Recent, RecentFill, RecentUpdate};
 use redis::{Cmd, Value};
 
-/// The length of a member's prefix before its record: `t`, the ordinal's 20 digits, `:`.
+/// The length of the part of a member before its record: `t`, the 20 digits of the ordinal, and `:`.
 const HEAD: usize = 22;
 
-/// Formats `1` as `00000000000000000001`, so that text order equals number order.
+/// Formats 1 as `00000000000000000001`, so that numbers sort as texts in the same order as by value.
 pub(crate) fn digits(number: u64) -> String {
     format!("{number:020}")
 }
@@ -19,7 +19,7 @@ fn member(turn: &HotTurn) -> Vec<u8> {
     member
 }
 
-/// Adds the arguments of `advance.lua` for an update.
+/// Adds the arguments of `advance.lua` for an update, except the time to live.
 pub(crate) fn write_update(to: &mut Cmd, update: &RecentUpdate, bounds: &HotBounds) {
     to.arg(bounds.turns).arg(bounds.bytes);
     for as_of in [&update.before, &update.after] {
@@ -34,7 +34,8 @@ pub(crate) fn write_update(to: &mut Cmd, update: &RecentUpdate, bounds: &HotBoun
     }
 }
 
-/// Adds the arguments of `fill.lua`: the newest turns within the bounds, and the metadata of the copy.
+/// Adds the arguments of `fill.lua`, except the time to live: the metadata of the copy, and the newest turns that fit
+/// into the bounds.
 pub(crate) fn write_fill(to: &mut Cmd, fill: &RecentFill, bounds: &HotBounds) {
     let (mut bytes, mut kept) = (0_u64, 0_usize);
     for turn in fill.turns.iter().rev() {
@@ -45,7 +46,7 @@ pub(crate) fn write_fill(to: &mut Cmd, fill: &RecentFill, bounds: &HotBounds) {
         (bytes, kept) = (total, kept + 1);
     }
     let (dropped, kept) = fill.turns.split_at(fill.turns.len() - kept);
-    // The position from which no turn is missing.
+    // The position from which on no turn is missing in the copy.
     let low = match (dropped.last(), kept.first()) {
         (Some(last), _) => format!("{:020}1", last.ordinal),
         (None, _) if fill.all => "0".repeat(21),
@@ -60,7 +61,8 @@ pub(crate) fn write_fill(to: &mut Cmd, fill: &RecentFill, bounds: &HotBounds) {
     }
 }
 
-/// Reads the last members of a copy, newest first; `Err` when no hot store wrote them.
+/// Parses a copy from its members in descending order: the metadata, then the newest turns, at most `limit`. `None` if
+/// there is no copy, or it is invalid; `Err` if no hot store wrote the members.
 pub(crate) fn read(answer: Value, limit: usize) -> Result<Option<Recent>, Damaged> {
     let Value::Array(members) = answer else {
         return Err(Damaged);
@@ -90,8 +92,8 @@ pub(crate) fn read(answer: Value, limit: usize) -> Result<Option<Recent>, Damage
 #[derive(Debug)]
 pub(crate) struct Damaged;
 
-/// Parses the last member: the history, the number of turns, and whether none is missing before them; `None` when the
-/// copy is invalid.
+/// Parses the metadata, the last member of a copy: the version of the history, the number of turns, and whether the
+/// copy contains all turns of the session. `None` if the copy is marked as invalid.
 fn read_metadata(member: &[u8]) -> Result<Option<(HistoryVersion, u64, bool)>, Damaged> {
     let text = std::str::from_utf8(member).map_err(|_| Damaged)?;
     let words: Vec<&str> = text.split(' ').collect();

@@ -1,4 +1,4 @@
-//! Counters of failures.
+//! Counts the failures of a hot store on Redis.
 
 use std::sync::{Mutex, PoisonError};
 
@@ -7,7 +7,7 @@ use std::sync::{Mutex, PoisonError};
 pub struct RedisCounts {
     /// Requests that Redis did not answer, or not in time.
     pub unanswered: u64,
-    /// Requests that failed at once because Redis had failed to answer just before.
+    /// Requests that failed at once, without being sent, because Redis had not answered an earlier one.
     pub skipped: u64,
     /// Requests that Redis refused, for example because it was out of memory.
     pub refused: u64,
@@ -16,7 +16,8 @@ pub struct RedisCounts {
 }
 
 impl RedisCounts {
-    /// Counts one more; `Some` when it should be logged: the first one, then at growing intervals.
+    /// Increments the counter that `counter` selects. Returns the count if it should be logged: the first failure, then
+    /// at growing intervals (powers of two).
     pub(crate) fn increment(
         all: &Mutex<Self>,
         counter: impl FnOnce(&mut Self) -> &mut u64,

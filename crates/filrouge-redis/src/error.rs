@@ -3,10 +3,10 @@
 use filrouge_types::{ErrorCode, Failure};
 use redis::{ErrorKind, RedisError, ServerError};
 
-/// A failure, classified by its meaning for later requests.
+/// A failure, classified by what it means for later requests.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Trouble {
-    /// No server can answer: the next request would fail too.
+    /// The server cannot answer any request at the moment: the next one would fail too.
     Down(String),
     /// This request was refused; others may succeed.
     Refused(String),
@@ -16,7 +16,7 @@ pub(crate) enum Trouble {
     Damaged,
 }
 
-/// Codes of a server, or a cluster, that serves no requests at the moment.
+/// The error codes of a server or cluster that serves no requests at the moment.
 const DOWN: [&str; 8] = [
     "BUSY",
     "CLUSTERDOWN",
@@ -28,17 +28,17 @@ const DOWN: [&str; 8] = [
     "DENIED",
 ];
 
-/// Codes of a server that is out of memory, cannot save, or has too few replicas.
+/// The error codes of a server that accepts no writes: it is out of memory, cannot save, or has too few replicas.
 const NO_WRITES: [&str; 3] = ["MISCONF", "NOREPLICAS", "OOM"];
 
-/// Codes for values that are not a hot store's; the last one is from our scripts.
+/// The error codes for values that no hot store wrote. Redis has no code `DAMAGED`: our scripts return it.
 const DAMAGED: [&str; 2] = ["WRONGTYPE", "DAMAGED"];
 
 const WANTS_PASSWORD: &str = "Redis wants a password (FILROUGE_HOT_PASSWORD)";
 const WRONG_PASSWORD: &str = "Redis refuses the user or the password (FILROUGE_HOT_PASSWORD)";
 
 impl Trouble {
-    /// The meaning of an error that Redis returned.
+    /// Classifies an error that Redis returned.
     pub(crate) fn answered(error: &ServerError) -> Self {
         Self::coded(error.code())
     }
@@ -61,8 +61,8 @@ impl Trouble {
         }
     }
 
-    /// The reason why no connection could be opened: the next attempt would fail too. An error without a code is about
-    /// the first command of a connection: a cluster's slots, or the selected database.
+    /// Classifies an error from opening a connection: the next attempt would fail too. If the server refused a command,
+    /// it was one that the client library sends first, to read the slots of a cluster or to select the database `db`.
     pub(crate) fn opening(error: &RedisError, cluster: bool, db: i64) -> Self {
         match Self::of(error) {
             Self::Refused(_) if cluster => Self::Down("Redis is not a cluster".to_owned()),
@@ -74,7 +74,7 @@ impl Trouble {
         }
     }
 
-    /// The reason for a missing answer, or the client's own error.
+    /// Classifies an error of the client library: an error of the server, a missing answer, or another one.
     pub(crate) fn of(error: &RedisError) -> Self {
         match (error.code(), error.kind()) {
             (Some(code), _) => Self::coded(code),
@@ -87,7 +87,7 @@ impl Trouble {
     }
 }
 
-/// The failure for callers.
+/// The failure that callers of the hot store get: `hot_unavailable`.
 pub(crate) fn unavailable(what: impl Into<String>) -> Failure {
     Failure::new(ErrorCode::HotUnavailable, what)
 }

@@ -1,4 +1,4 @@
-//! Redis's health, as the server reports it.
+//! Reads the health of Redis from the server, or from every master of a cluster.
 
 use filrouge_store::hot::HotHealth;
 use filrouge_types::Failure;
@@ -6,10 +6,10 @@ use redis::Value;
 
 use crate::call::{Ask, Caller};
 
-/// The policy of a server that evicts nothing.
+/// The value of `maxmemory-policy` with which a server evicts no keys.
 const EVICTS_NOTHING: &str = "noeviction";
 
-/// Queries the server, or every master of a cluster.
+/// Reads the health; if this fails, the result says why.
 pub(crate) async fn query(caller: &Caller) -> HotHealth {
     match read_health(caller).await {
         Ok(health) => health,
@@ -45,9 +45,10 @@ async fn read_health(caller: &Caller) -> Result<HotHealth, Failure> {
     Ok(health)
 }
 
-/// The state of one server.
+/// The state of one server, as far as it reports it.
 struct Node {
     version: Option<String>,
+    /// The used memory, in bytes.
     used: Option<u64>,
     /// `maxmemory`, in bytes; 0 means no limit.
     max_memory: Option<u64>,
@@ -55,7 +56,7 @@ struct Node {
 }
 
 impl Node {
-    /// Parses lines of `name:value`.
+    /// Parses an answer to `INFO`: lines of the form `name:value`.
     fn read(text: &str) -> Self {
         let value = |name: &str| {
             let mut lines = text.lines().filter_map(|line| line.split_once(':'));
@@ -76,7 +77,7 @@ impl Node {
         self.policy.as_deref() == Some(EVICTS_NOTHING)
     }
 
-    /// Whether the server refuses commands that need memory: no memory is left, and it evicts nothing.
+    /// Whether the server refuses commands that need memory, because it uses more than its limit and evicts no keys.
     fn is_full(&self) -> bool {
         let bound = self.max_memory.filter(|max_memory| *max_memory > 0);
         self.evicts_nothing()

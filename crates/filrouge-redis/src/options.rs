@@ -12,19 +12,20 @@ pub struct Options {
     /// authority), `redis+unix://[user:password@]/path/of/socket[?db=1]`, `redis://h1:p1,h2:p2/?cluster=true`. The
     /// default port is 6379.
     pub url: String,
-    /// The password; overrides one in the URL.
+    /// The password. It overrides a password in the URL.
     pub password: Option<String>,
     /// The prefix of key names: at most 64 letters, digits and `_-.:/`. Stores that share a Redis need different
     /// prefixes.
     pub prefix: String,
-    /// The bounds of each key.
+    /// The limits for what is stored for each session.
     pub bounds: HotBounds,
-    /// The timeout of a request, including connecting.
+    /// The time limit for a request, including connecting.
     pub timeout: Duration,
 }
 
 impl Options {
-    /// The defaults: prefix `filrouge`, [`HotBounds::default`], 250 ms.
+    /// The default options for the server at `url`: the prefix `filrouge`, [`HotBounds::default`], and a time limit of
+    /// 250 ms.
     #[must_use]
     pub fn new(url: impl Into<String>) -> Self {
         Self {

@@ -1,5 +1,5 @@
-//! The Lua scripts, one file each. Every call contains the text, so a script works even after Redis has dropped it
-//! from its cache.
+//! The Lua scripts, one file each. Every call contains the text of its script, so it does not matter whether Redis
+//! still has the script in its cache.
 
 use filrouge_store::hot::HotKey;
 use redis::Cmd;
@@ -23,7 +23,7 @@ pub(crate) const FORGET_RECENT: Script = Script(concat!(
 pub(crate) struct Script(&'static str);
 
 impl Script {
-    /// A call of the script for one key; the caller adds the arguments.
+    /// Begins a call of the script for one key. The caller adds the arguments.
     pub(crate) fn on(&self, key: &str) -> Cmd {
         let mut command = redis::cmd("EVAL");
         command.arg(self.0).arg(1).arg(key);
@@ -31,7 +31,7 @@ impl Script {
     }
 }
 
-/// The name of a key: of an ephemeral session (`e`), or of a copy of recent turns (`r`).
+/// The name of a key in Redis. `which` is `e` for an ephemeral session, `r` for a copy of recent turns.
 pub(crate) fn name(prefix: &str, key: &HotKey, which: char) -> String {
     format!("{prefix}:{{{key}}}:{which}")
 }

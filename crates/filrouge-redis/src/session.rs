@@ -1,4 +1,4 @@
-//! The value format of an ephemeral session.
+//! The format in which Redis stores an ephemeral session (see the documentation of the crate).
 
 use filrouge_store::hot::{Change, Edition, Field, HotSession};
 use filrouge_store::{Entropy, OsEntropy};
@@ -7,7 +7,7 @@ use redis::{Cmd, Value};
 
 use crate::copy::Damaged;
 
-/// The field of the edition.
+/// The name of the field that contains the session's edition.
 pub(crate) const EDITION: &str = "e";
 
 /// Formats an edition.
@@ -24,14 +24,15 @@ fn field_name(name: &[u8]) -> Vec<u8> {
     [b"f", name].concat()
 }
 
-/// The nonce of a commit: identifies a repeated commit, and distinguishes the resulting state from any other.
+/// Creates the random nonce of a commit. It shows that a commit is repeated, and distinguishes the state that the
+/// commit creates from every other state.
 pub(crate) fn nonce() -> Result<u64, Failure> {
     let mut nonce = [0; 8];
     OsEntropy.fill(&mut nonce)?;
     Ok(u64::from_be_bytes(nonce))
 }
 
-/// Adds the arguments of `commit.lua` for a change.
+/// Adds the last arguments of `commit.lua`: the change.
 pub(crate) fn write_change(to: &mut Cmd, change: &Change) {
     to.arg(change.removes.len());
     for name in &change.removes {
@@ -42,7 +43,7 @@ pub(crate) fn write_change(to: &mut Cmd, change: &Change) {
     }
 }
 
-/// Parses an edition.
+/// Parses the value of the field [`EDITION`]; `None` if there is no session.
 pub(crate) fn read_edition(answer: Value) -> Result<Option<Edition>, Damaged> {
     match answer {
         Value::Nil => Ok(None),
@@ -59,11 +60,11 @@ fn parse_edition(bytes: &[u8]) -> Option<Edition> {
         version: version.parse().ok()?,
         nonce: u64::from_str_radix(nonce, 16).ok()?,
     };
-    // The scripts compare bytes: an edition in another spelling would never match the expected one.
+    // The scripts compare editions byte by byte, so an edition in another spelling would never equal the expected one.
     (format_edition(&edition).as_bytes() == bytes).then_some(edition)
 }
 
-/// Parses all fields of a session.
+/// Parses the names and values of all fields of a session; `None` if there is no session.
 pub(crate) fn read(answer: Value) -> Result<Option<HotSession>, Damaged> {
     let Value::Array(words) = answer else {
         return Err(Damaged);

@@ -1,4 +1,4 @@
-//! Implements the hot store port on Redis.
+//! Implements the port [`HotStore`] on Redis.
 
 use std::collections::HashMap;
 use std::sync::{Mutex, PoisonError};
@@ -22,11 +22,12 @@ use crate::scripts::{ADVANCE, COMMIT, FILL, FORGET, FORGET_RECENT, name};
 use crate::writes::Writes;
 use crate::{health, session, url};
 
-/// The maximum number of updates in one pipeline: each pipeline has the full timeout.
+/// The maximum number of updates in one request. More updates are sent as several requests, each with the full time
+/// limit.
 const UPDATES_MAX: usize = 256;
 const PREFIX_MAX: usize = 64;
 
-/// A hot store on Redis. It connects at first use, and reconnects after a loss.
+/// A hot store on Redis. It connects when it is first used, and again after the connection was lost.
 pub struct RedisHot {
     caller: Caller,
     prefix: String,
@@ -34,7 +35,7 @@ pub struct RedisHot {
 }
 
 impl RedisHot {
-    /// Parses the options; opens no connection, so that an unreachable Redis does not prevent the start.
+    /// Parses the options. Opens no connection, so that the program starts even if Redis does not answer.
     ///
     /// # Errors
     /// `invalid` for a malformed URL or prefix, and for certificates that cannot be read.
@@ -59,7 +60,7 @@ impl RedisHot {
         })
     }
 
-    /// The failures so far.
+    /// The counts of failures so far.
     #[must_use]
     pub fn counts(&self) -> RedisCounts {
         let counts = self.caller.counts.lock();
@@ -74,14 +75,14 @@ impl RedisHot {
         name(&self.prefix, key, 'r')
     }
 
-    /// The time to live in milliseconds, at least one: Redis refuses zero.
+    /// The time to live of a key in milliseconds: at least one, because Redis refuses zero.
     fn ttl(&self) -> u64 {
         let millis = u64::try_from(self.bounds.ttl.as_millis()).unwrap_or(u64::MAX);
-        // The largest value that Redis can add to the current time.
+        // Redis adds the value to the current time, so a larger one could overflow.
         millis.clamp(1, 1 << 52)
     }
 
-    /// The number that a script returns.
+    /// Runs a script, or a command that returns a number, and returns the number.
     async fn number(&self, command: Cmd) -> Result<i64, Failure> {
         let answer = self.caller.one(command).await?;
         self.read_number(answer)
@@ -89,7 +90,7 @@ impl RedisHot {
 
     fn read_number(&self, answer: Value) -> Result<i64, Failure> {
         match self.caller.unless_error(answer)? {
-            // A script returns three when it replaced an unreadable value.
+            // A script returns 3 if it has replaced a value that no hot store wrote.
             Value::Int(number) => {
                 if number == 3 {
                     self.caller.damaged();
@@ -100,6 +101,7 @@ impl RedisHot {
         }
     }
 
+    /// Returns what was read; counts and logs a value that no hot store wrote.
     fn undamaged<T>(&self, read: Result<T, Damaged>) -> Result<T, Failure> {
         read.map_err(|Damaged| self.caller.damaged())
     }
@@ -189,7 +191,8 @@ impl HotStore for RedisHot {
             answer => copy::read(answer, limit),
         };
         if let Err(Damaged) = read {
-            // An unreadable copy is dropped; its newest seq is kept, if it can be parsed.
+            // A copy that cannot be read is dropped; only the newest seq that it contained is kept, if it can be
+            // parsed.
             self.caller.one(self.forget_recent_call(key, 0)).await?;
         }
         self.undamaged(read)
@@ -198,7 +201,7 @@ impl HotStore for RedisHot {
     async fn advance(&self, updates: Vec<(HotKey, RecentUpdate)>) -> Result<(), Failure> {
         for chunk in updates.chunks(UPDATES_MAX) {
             let answers = self.caller.answers(Ask::Of(self.calls(chunk))).await?;
-            // Every answer is checked before the first failure is returned.
+            // All answers are checked, and so all damaged values are counted, before the first failure is returned.
             let mut read = Ok(());
             for answer in answers {
                 read = read.and(self.read_number(answer).map(|_| ()));
@@ -240,7 +243,7 @@ impl RedisHot {
         call
     }
 
-    /// Calls for updates, grouped by session, in order.
+    /// The calls of `advance.lua` for updates, grouped by session. The updates of one session keep their order.
     fn calls(&self, updates: &[(HotKey, RecentUpdate)]) -> Vec<Group> {
         let mut group_indexes = HashMap::new();
         let mut groups: Vec<Group> = Vec::new();

@@ -18,12 +18,12 @@ static URLS: ServerUrls = ServerUrls {
     hint: "write it as redis://user:password@host:6379/0, rediss://… for TLS, redis+unix:///path, or redis://h1:6379,h2:6379/?cluster=true",
 };
 
-/// The location of a Redis server.
+/// The address of a Redis server or cluster.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Address {
     /// The path of a socket.
     Socket(String),
-    /// Hosts and ports; several for a cluster.
+    /// Hosts and their ports. Only a cluster has several.
     Hosts(Vec<(String, u16)>),
 }
 
@@ -35,13 +35,14 @@ pub(crate) struct Target {
     pub(crate) cluster: bool,
     pub(crate) user: Option<String>,
     pub(crate) password: Option<String>,
+    /// The number of the database.
     pub(crate) db: i64,
-    /// The path of the trusted authorities' certificates.
+    /// The path of the file with the certificates of trusted authorities.
     pub(crate) authorities: Option<String>,
 }
 
-/// The failure for an invalid URL. `what` quotes only names of parameters from the URL: the rest may contain a
-/// password.
+/// The failure for an invalid URL. `what` may contain names of parameters, but no other part of the URL, because the
+/// URL may contain a password.
 pub(crate) fn invalid(what: impl std::fmt::Display) -> Failure {
     URLS.invalid(what)
 }
@@ -121,8 +122,8 @@ fn db(url: &ServerUrl<'_>) -> Result<i64, Failure> {
     }
 }
 
-/// The URL with its password as `***`, for display and logs. If it is not a valid Redis URL, only the scheme is shown:
-/// the end of its password is unknown.
+/// The URL with its password as `***`, for messages and logs. If it is not a valid Redis URL, only the scheme is shown,
+/// because it is unknown where the password ends.
 #[must_use]
 pub fn redacted(url: &str) -> String {
     URLS.redacted(url, |parts| Target::read(parts).map(drop))

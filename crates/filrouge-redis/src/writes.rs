@@ -1,8 +1,9 @@
-//! Records whether Redis accepts writes: keeps the newest refusal until a write succeeds. It blocks nothing: reads and
-//! removals may still succeed.
+//! Records whether Redis accepts writes: keeps the newest refusal until a write succeeds. Unlike the breaker, it blocks
+//! no requests, because reads and removals may still succeed.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
+/// The reason of the newest refusal, if no write has succeeded since.
 #[derive(Default)]
 pub(crate) struct Writes(Mutex<Option<String>>);
 

@@ -38,10 +38,11 @@ pub struct Excerpt {
     pub(crate) claim: Option<Claim>,
 }
 
-/// The properties of an index's copy of a ledger text. The text is shown only if a verified record confirms them.
+/// What a search knows about a text of the ledger that it found in the copy of an index. The text is shown only if a
+/// verified record of the ledger confirms this.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Claim {
-    /// The first item of the message; `None` for a title.
+    /// The seq of the message's first item; `None` for a title.
     pub(crate) message: Option<u64>,
     /// [`crate::SearchDocument::piece_hash`] of the text.
     pub(crate) hash: u64,

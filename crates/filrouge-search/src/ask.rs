@@ -11,12 +11,12 @@ use crate::dates::{DateContext, Zone};
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Mode {
-    /// All messages that contain all words: a complete result.
+    /// All messages that contain all words. The result is complete.
     #[default]
     Words,
-    /// The messages nearest in meaning: never a complete result.
+    /// The messages whose meanings are the most similar. The result is never complete.
     Meaning,
-    /// Both, merged into one list.
+    /// The results of both, merged into one list.
     Both,
 }
 
@@ -31,7 +31,7 @@ pub enum Order {
     Newest,
 }
 
-/// The parameters of a search. Times are milliseconds since 1970.
+/// The parameters of a search. Times are milliseconds since 1970. A filter that is `None` excludes nothing.
 #[derive(Debug, Clone, Default)]
 pub struct Ask {
     /// Words, `"a phrase"`, `/regex/` or `/regex/i`; also `-word`, and filters such as `agent:build`, `-tool:bash` and
@@ -49,11 +49,11 @@ pub struct Ask {
     pub order: Order,
     /// The time zone of dates in the query.
     pub zone: Zone,
-    /// The time that `today` and `7d` in the query refer to; `None` means the current time.
+    /// The time to which `today` and `7d` in the query refer. `None`: the current time.
     pub now: Option<i64>,
     /// Only messages of this agent; a message that names no agent belongs to its session's agent.
     pub agent: Option<String>,
-    /// A project's id, name, or folder.
+    /// Only sessions of the project with this id, name or folder.
     pub project_id: Option<String>,
     /// Only calls of this tool; case is ignored.
     pub tool: Option<String>,
@@ -65,7 +65,7 @@ pub struct Ask {
     pub until: Option<i64>,
     /// Only sessions of this program.
     pub source: Option<String>,
-    /// Excludes this session, most often the caller's own.
+    /// Excludes this session, usually the caller's own.
     pub exclude_session: Option<String>,
     /// Only this session.
     pub session_id: Option<String>,
@@ -77,13 +77,13 @@ pub struct Ask {
     /// The cursor to continue from: `nextCursor` of the previous page. With `session_id`, pages contain the matches of
     /// that session. For a later page, times relative to now must be computed from [`crate::started_at`].
     pub cursor: Option<String>,
-    /// Masks text that has the form of a credential, in excerpts and in all other text except ids; no search then finds
-    /// any part of it.
+    /// Whether to mask text that has the form of a credential, in excerpts and in all other text except ids. If so, no
+    /// search finds any part of such text.
     pub mask: bool,
 }
 
 impl Ask {
-    /// The name of the first filter that is an empty string.
+    /// The name of the first filter that is an empty string; `None` if there is none.
     pub(crate) fn blank(&self) -> Option<&'static str> {
         let names = [
             ("agent", &self.agent),
@@ -105,7 +105,7 @@ impl Ask {
         }
     }
 
-    /// The filters of the fields, which apply in addition to those in the query.
+    /// The filters that the fields of this struct contain. They apply in addition to those in the query.
     pub(crate) fn conditions(&self) -> Vec<Condition> {
         let text = |text: &Option<String>, what: fn(String) -> Attribute| text.clone().map(what);
         let within = self.since.is_some() || self.until.is_some();

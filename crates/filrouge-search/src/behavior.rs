@@ -202,8 +202,8 @@ fn no_part_of_a_credential_is_shown() {
     }
     let found = search(&library, &query("\"my key\"")).unwrap();
     assert_eq!(found.sessions[0].excerpts[0].text, "«my key» is [masked]…");
-    // A credential cannot be guessed piece by piece either: a right and a wrong guess have the same result, alone, next
-    // to other text, or as an exclusion.
+    // A credential cannot be guessed piece by piece either: a right guess and a wrong guess have the same result. This
+    // is so for the guess alone, next to other text, and as an exclusion.
     let guess = |right: &str, wrong: &str| {
         let [right, wrong] = [right, wrong].map(|words| {
             let found = search(&library, &query(words)).unwrap();

@@ -1,4 +1,4 @@
-//! The filters of a query: `agent:build`, `-tool:bash`, `on:28-december`.
+//! The filters of a search, such as `agent:build`, `-tool:bash` or `on:28-december` in a query.
 
 use std::fmt::Write as _;
 
@@ -16,7 +16,7 @@ pub(crate) const NAMES: [&str; 9] = [
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("query, character {at}: {text}")]
 pub struct Wrong {
-    /// The position in the query: in characters, from 1.
+    /// The position of the error in the query, in characters, counted from 1.
     pub at: usize,
     /// The error, and the accepted alternatives.
     pub text: String,
@@ -33,11 +33,11 @@ impl Wrong {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Condition {
     pub(crate) what: Attribute,
-    /// Whether it excludes what it matches instead of requiring it.
+    /// Whether the filter excludes what it matches. Otherwise it requires it.
     pub(crate) excluded: bool,
 }
 
-/// The attribute that a filter compares.
+/// The attribute that a filter compares, and the value.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Attribute {
     Agent(String),
@@ -47,29 +47,31 @@ pub(crate) enum Attribute {
     Role(Speaker),
     Source(String),
     Session(String),
-    /// A time range in milliseconds since 1970: from the first time on, and before the second.
+    /// A time range in milliseconds since 1970: at or after the first time, and before the second. `None` means no
+    /// limit.
     Within(Option<i64>, Option<i64>),
 }
 
-/// The author that `role:` names.
+/// The author that the filter `role:` names.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Speaker {
-    /// Messages of a role.
+    /// The author of messages with this role.
     Of(Role),
-    /// Results of tools: outputs, errors and titles of calls.
+    /// A tool, as the author of the outputs, errors and titles of its calls.
     Tool,
 }
 
-/// A filter as written in the query.
+/// A filter as it is written in the query.
 #[derive(Debug)]
 pub(crate) struct FilterText<'a> {
     pub(crate) name: &'static str,
     pub(crate) value: String,
     pub(crate) excluded: bool,
-    /// The name with its colon; the next two members are the positions of the name and of the value, in characters from
-    /// 1.
+    /// The name as it is written, with the colon.
     pub(crate) text: &'a str,
+    /// The position of the name in the query, in characters, counted from 1.
     pub(crate) at: usize,
+    /// The position of the value in the query, in characters, counted from 1.
     pub(crate) value_at: usize,
 }
 
@@ -77,7 +79,7 @@ impl FilterText<'_> {
     /// Parses the value.
     ///
     /// # Errors
-    /// [`Wrong`] at the position of the value, with the accepted values.
+    /// [`Wrong`], at the position of the value. It names the accepted values.
     pub(crate) fn read(&self, date_context: &DateContext) -> Result<Condition, Wrong> {
         let value = self.value.trim();
         if value.is_empty() {
@@ -139,7 +141,7 @@ impl FilterText<'_> {
     }
 }
 
-/// Describes the filters, to show how they were understood.
+/// Describes the filters, so that the caller sees how they were understood; `None` if there are none.
 pub(crate) fn described(conditions: &[Condition]) -> Option<String> {
     let words = conditions.iter().map(|one| {
         let minus = if one.excluded { "-" } else { "" };

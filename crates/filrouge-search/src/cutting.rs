@@ -1,21 +1,22 @@
-//! Cuts excerpts out of texts: on one line, with the match between `«` and `»`. Credentials are masked before anything
-//! is cut.
+//! Cuts excerpts out of texts. An excerpt is one line, with the match between `«` and `»`. Credentials are masked, and
+//! a cut never splits one. All positions and ranges are in bytes.
 
 use std::ops::Range;
 
 use unicode_normalization::char::is_combining_mark;
 
-/// The number of characters shown before a match and after it.
+/// The number of characters shown before a match, and of those shown after it.
 const AROUND: usize = 80;
 /// The maximum number of characters of a match that are shown.
 const HIT: usize = 300;
-/// The maximum number of extra characters shown where a cut would split a grapheme.
+/// The maximum number of additional characters shown so that a cut does not split a grapheme.
 const JOINED: usize = 16;
-/// Replaces a credential. Its shape is not shown: a search for parts of it must reveal nothing.
+/// The text that replaces a credential. It does not show the credential's length or form, because a search for parts of
+/// a credential must reveal nothing.
 const MASK: &str = "[masked]";
 
-/// Returns the match with the text around it, and the end of that text. `hidden` contains the ranges of credentials, in
-/// order.
+/// Returns an excerpt: the match at `hit` with the text around it. Also returns the position in `text` at which the
+/// excerpt ends. `hidden` contains the ranges of credentials, in order.
 pub(crate) fn around(text: &str, hit: Range<usize>, hidden: &[Range<usize>]) -> (String, usize) {
     let hit = widened(hit, hidden);
     let from = credential_at(back(text, hit.start), hidden).start;
@@ -41,7 +42,7 @@ pub(crate) fn around(text: &str, hit: Range<usize>, hidden: &[Range<usize>]) -> 
     (out, if shown < hit.end { shown } else { to })
 }
 
-/// The beginning of a text.
+/// Returns the beginning of a text as an excerpt without a match.
 pub(crate) fn beginning(text: &str, hidden: &[Range<usize>]) -> String {
     let to = credential_at(ahead(text, 0, 2 * AROUND), hidden).end;
     let mut out = String::new();
@@ -65,7 +66,7 @@ pub(crate) fn joined(mut all: Vec<Range<usize>>) -> Vec<Range<usize>> {
     joined
 }
 
-/// Extends the match to cover every credential it touches.
+/// Extends the range of a match so that it contains every credential with which it overlaps.
 fn widened(mut hit: Range<usize>, hidden: &[Range<usize>]) -> Range<usize> {
     for one in hidden {
         let touches = one.start < hit.end && hit.start < one.end;
@@ -76,12 +77,13 @@ fn widened(mut hit: Range<usize>, hidden: &[Range<usize>]) -> Range<usize> {
     hit
 }
 
-/// The range of the credential that contains a position, or the empty range at the position.
+/// The range of the credential that a cut at this position would split, or the empty range at the position.
 fn credential_at(at: usize, hidden: &[Range<usize>]) -> Range<usize> {
     let within = |one: &&Range<usize>| one.start < at && at < one.end;
     hidden.iter().find(within).cloned().unwrap_or(at..at)
 }
 
+/// The position about [`AROUND`] characters before `at`.
 fn back(text: &str, at: usize) -> usize {
     let before = text.get(..at).unwrap_or_default();
     let mut around = before.char_indices().rev();
@@ -96,6 +98,7 @@ fn back(text: &str, at: usize) -> usize {
     first.0
 }
 
+/// The position about `chars` characters after `at`.
 fn ahead(text: &str, at: usize, chars: usize) -> usize {
     let after = text.get(at..).unwrap_or_default();
     let mut last = None;
@@ -109,7 +112,7 @@ fn ahead(text: &str, at: usize, chars: usize) -> usize {
     text.len()
 }
 
-/// Whether two characters belong to one grapheme: a letter and its marks, the parts of an emoji.
+/// Whether two adjacent characters belong to one grapheme, such as a letter and its mark, or two parts of an emoji.
 fn joins(first: char, second: char) -> bool {
     const JOINER: char = '\u{200d}';
     first == JOINER
@@ -117,7 +120,8 @@ fn joins(first: char, second: char) -> bool {
         || is_combining_mark(second)
 }
 
-/// Appends a piece of the text, on one line and with credentials masked: line feeds and other control characters become spaces.
+/// Appends a piece of the text, with credentials masked. Line feeds and other control characters become spaces, so that
+/// the excerpt is one line.
 fn push(out: &mut String, text: &str, piece: Range<usize>, hidden: &[Range<usize>]) {
     let plain = |out: &mut String, piece: Range<usize>| {
         let piece = text.get(piece).unwrap_or_default();
@@ -188,7 +192,7 @@ mod tests {
                 "{shown}"
             );
         }
-        // An excerpt is limited even in a long run of marks.
+        // The length of an excerpt is limited even if the text contains a long sequence of marks.
         let marks = format!("{0}a{0} hit {0}a{0}", "\u{301}".repeat(300));
         assert!(cut(&marks, "hit", &[]).chars().count() < 2 * (AROUND + JOINED) + 10);
     }

@@ -1,7 +1,7 @@
 //! Parses days, months and times as people write them: `28-december`, `monday`, `2025-12`, `7d`, an ISO time.
 //!
-//! English and French. A date without a year is the latest one that is not in the future. Days begin and end in the
-//! caller's time zone.
+//! Names may be English or French. A date without a year is the latest such date that is not in the future. Days begin
+//! and end in the caller's time zone.
 
 use filrouge_store::text_index::fold;
 use filrouge_types::{Moment, Timestamp};
@@ -13,7 +13,7 @@ use jiff::tz::TimeZone;
 pub(crate) const FORMS: &str = "give a day such as 2025-12-28, 28-december, 28-dec-2025, monday, today or yesterday, a \
      month such as december or 2025-12, a time such as 2025-12-28T14:30:00Z, or how long ago such as 7d";
 
-/// The last representable time: [`jiff::Timestamp::MAX`].
+/// The last representable time, in milliseconds since 1970: [`jiff::Timestamp::MAX`].
 const LAST: i64 = 253_402_207_200_999;
 
 /// The time zone in which days begin and end.
@@ -22,8 +22,8 @@ pub enum Zone {
     /// UTC.
     #[default]
     Utc,
-    /// This machine's zone. It is looked up only for a query with a date, because the lookup can take longer than a
-    /// search.
+    /// This machine's time zone. It is determined only for a query with a date, because determining it can take longer
+    /// than a search.
     System,
     /// This zone.
     Of(TimeZone),
@@ -39,7 +39,7 @@ impl Zone {
     }
 }
 
-/// A time range in milliseconds since 1970, `until` excluded. For a point in time both are equal.
+/// A time range in milliseconds since 1970. It contains `since`, but not `until`. For a point in time both are equal.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct TimeRange {
     pub(crate) since: i64,
@@ -54,7 +54,7 @@ pub(crate) struct DateContext {
 }
 
 impl DateContext {
-    /// The time range that a text describes; `None` for any other text.
+    /// The time range that a text describes; `None` if it describes none.
     pub(crate) fn time_range(&self, text: &str) -> Option<TimeRange> {
         let word = fold(text.trim());
         let today = self.today()?;
@@ -70,7 +70,7 @@ impl DateContext {
             .or_else(|| self.moment(text.trim()))
     }
 
-    /// Extends a time range to full days.
+    /// Extends a time range to entire days.
     pub(crate) fn whole_days(&self, time_range: TimeRange) -> Option<TimeRange> {
         let day = |millis| {
             let at = jiff::Timestamp::from_millisecond(millis).ok()?;
@@ -85,6 +85,7 @@ impl DateContext {
         Some(now.to_zoned(self.zone.get()).date())
     }
 
+    /// The time range of the days from `first` to `last`, inclusive.
     fn days(&self, first: Date, last: Date) -> Option<TimeRange> {
         Some(TimeRange {
             since: self.begin(first)?,
@@ -92,8 +93,8 @@ impl DateContext {
         })
     }
 
-    /// The beginning of a day. In some zones the last days of the calendar have no representable beginning: then
-    /// [`LAST`].
+    /// The beginning of a day. In some time zones the beginning of the calendar's last two days is not representable:
+    /// then returns [`LAST`].
     fn begin(&self, day: Date) -> Option<i64> {
         let last = || (day >= Date::MAX.yesterday().ok()?).then_some(LAST);
         self.at(day.at(0, 0, 0, 0)).or_else(last)
@@ -104,7 +105,8 @@ impl DateContext {
         Some(zoned.timestamp().as_millisecond())
     }
 
-    /// The range of a date of year, month and day, which names at least the month or the year.
+    /// The time range of a date that consists of a year, a month and a day, or of some of them: at least the year or
+    /// the name of the month.
     fn of_parts(&self, word: &str, today: Date) -> Option<TimeRange> {
         let parts = word.split(['-', '/', ' ']).filter(|part| !part.is_empty());
         let parts: Vec<Part> = parts.map(Part::of).collect::<Option<_>>()?;
@@ -139,7 +141,8 @@ impl DateContext {
         }
     }
 
-    /// A point in time; without an offset it is in the caller's zone.
+    /// The time range of a point in time, which is in the caller's time zone if the text contains no offset, or of
+    /// another form that [`Self::other`] accepts.
     fn moment(&self, text: &str) -> Option<TimeRange> {
         let is_time = text.contains(['T', 't', ' ', ':']);
         let civil = || text.parse::<DateTime>().ok().filter(|_| is_time);
@@ -154,7 +157,8 @@ impl DateContext {
         Some(TimeRange { since, until })
     }
 
-    /// The other forms that [`Moment`] accepts: `20251228`, `7d`, milliseconds since 1970.
+    /// The time range of a text in one of the other forms that [`Moment`] accepts: `20251228`, `7d`, or milliseconds
+    /// since 1970.
     fn other(&self, text: &str) -> Option<TimeRange> {
         let moment: Moment = text.parse().ok()?;
         if let Moment::Day(_) = moment {
@@ -167,7 +171,7 @@ impl DateContext {
     }
 }
 
-/// The latest of the last `days` days, `today` included, that is `wanted`.
+/// The latest day for which `wanted` returns true, among `today` and the days before it, `days` days in all.
 fn last(today: Date, wanted: impl Fn(Date) -> bool, days: i64) -> Option<Date> {
     let mut before = (0..days).filter_map(|ago| today.checked_sub(ago.days()).ok());
     before.find(|day| wanted(*day))
@@ -180,7 +184,7 @@ enum Part {
     Year(i16),
     /// A month by its name.
     Month(i8),
-    /// One or two digits; after a year this may be a month.
+    /// One or two digits. After a year, this may be the number of a month.
     Day(i8),
 }
 
@@ -203,7 +207,7 @@ impl Part {
     }
 }
 
-/// The number of a month by its folded name.
+/// The number of the month with this name, which must be folded: in lower case and without accents.
 fn month(name: &str) -> Option<i8> {
     Some(match name {
         "jan" | "january" | "janv" | "janvier" => 1,
@@ -239,7 +243,7 @@ fn weekday(name: &str) -> Option<Weekday> {
 mod tests {
     use super::*;
 
-    /// Saturday, 21 November 2026, 22:30 in UTC; in UTC+2 it is Sunday already.
+    /// A context at Saturday, 21 November 2026, 22:30 UTC, in the time zone UTC+`hours`. In UTC+2 it is already Sunday.
     fn date_context(hours: i8) -> DateContext {
         DateContext {
             now: Timestamp::from_millis(1_795_300_200_000).unwrap(),

@@ -1,6 +1,6 @@
-//! Embeddings (DESIGN §10): the port [`Embedder`], its implementations, and the vectors that an index stores.
+//! Embeddings (DESIGN §10): the port [`Embedder`], its implementations, and the form in which an index stores vectors.
 //!
-//! Vectors are compared only with vectors of the same [`Embedder::id`].
+//! Two vectors are compared only if embedders with the same [`Embedder::id`] computed them.
 
 mod fill;
 #[cfg(any(test, feature = "hashing"))]
@@ -18,22 +18,22 @@ pub use http::{Http, HttpSettings, Key};
 #[cfg(feature = "minilm")]
 pub use minilm::MiniLm;
 
-/// Turns texts into vectors; texts with similar meanings get vectors that are near each other.
+/// Turns texts into vectors, such that texts with similar meanings have vectors that are near each other.
 ///
 /// Calls block while a model computes or a service answers.
 pub trait Embedder: Send + Sync {
-    /// Identifies everything that the vectors depend on: the model, its file, how texts are cut. Changes whenever the
-    /// vectors would.
+    /// Identifies everything on which the vectors depend: the model, its file, and how texts are cut. The id must
+    /// change whenever the vectors would change.
     fn id(&self) -> &str;
 
     /// The number of elements of each vector.
     fn dimensions(&self) -> usize;
 
-    /// Returns one vector per text, in the order of the texts: of unit length, or all zeroes for a text without any
-    /// content to embed. A text that is longer than the model accepts is truncated.
+    /// Returns one vector for each text, in the order of the texts. A vector has unit length, or is all zeroes if its
+    /// text has no content to embed. A text that is longer than the model accepts is truncated.
     ///
     /// # Errors
-    /// [`EmbedError`]; no vectors are returned then.
+    /// [`EmbedError`]: then no vectors are returned, even if only one text failed.
     fn embed(&self, texts: &[&str]) -> Result<Vec<Vec<f32>>, EmbedError>;
 }
 
@@ -41,7 +41,8 @@ pub trait Embedder: Send + Sync {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum EmbedError {
-    /// The embedder does not answer now: no connection, no answer in time, too many requests, an internal failure.
+    /// The embedder does not answer at the moment: there is no connection, no answer in time, too many requests, or an
+    /// internal failure.
     #[error("the embedder does not answer: {0}")]
     Unavailable(String),
     /// The embedder rejects the request: a wrong key, model or address.
@@ -56,7 +57,7 @@ pub enum EmbedError {
 }
 
 impl EmbedError {
-    /// The error for a caller (DESIGN §12).
+    /// The error code that a caller of filrouge gets (DESIGN §12).
     #[must_use]
     pub const fn code(&self) -> ErrorCode {
         match self {
@@ -73,14 +74,14 @@ impl From<EmbedError> for Failure {
     }
 }
 
-/// Quantizes a vector of unit length to eight bits per element, the form that an index stores. Products of two such
-/// vectors of one length are directly comparable: the scale follows from the average size of an element, not from the
-/// largest of each vector.
+/// Quantizes a vector of unit length to eight bits per element, the form in which an index stores it. The scale depends
+/// only on the number of elements, not on the largest element of the vector. So the products of quantized vectors with
+/// the same number of elements can be compared directly.
 #[must_use]
 pub fn quantized(exact: &[f32]) -> Vec<i8> {
     #[allow(clippy::cast_precision_loss, reason = "no vector is that long")]
     let scale = (exact.len() as f32).sqrt() * 20.0;
-    // `as` saturates, and turns NaN into 0.
+    // The conversion `as` saturates, and turns NaN into 0.
     #[allow(clippy::cast_possible_truncation, reason = "saturation is intended")]
     let element = |x: &f32| (x * scale).round().clamp(-127.0, 127.0) as i8;
     exact.iter().map(element).collect()

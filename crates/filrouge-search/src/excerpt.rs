@@ -1,4 +1,4 @@
-//! Excerpts of documents.
+//! Builds the excerpts of documents that a search result shows.
 
 use std::ops::Range;
 
@@ -17,11 +17,13 @@ pub(crate) struct Cutter<'a> {
     pub(crate) matcher: &'a Matcher<'a>,
     /// Whether credentials are masked.
     pub(crate) mask: bool,
-    /// Whether the texts come from the ledger.
+    /// Whether the texts come from the ledger. Only then do excerpts have a seq, and a claim by which the excerpt is
+    /// checked against verified records.
     pub(crate) is_ledger: bool,
 }
 
-/// A text of a message, or of a title.
+/// The place of an excerpt: a piece of a message or of a title. `piece` is `None` if the document has no suitable
+/// piece; the excerpt is then empty.
 struct Passage<'m> {
     session: &'m str,
     doc: &'m SearchDocument<'m>,
@@ -29,8 +31,9 @@ struct Passage<'m> {
 }
 
 impl Cutter<'_> {
-    /// Builds the excerpts of a message or a title: one per term, where adjacent terms share one. For a query of
-    /// filters alone, the excerpt is the beginning of the message.
+    /// Builds the excerpts of a message or a title: one for each term of the query that the document contains. A match
+    /// that the excerpt before it already shows gets no excerpt of its own. For a query that has only filters, the
+    /// excerpt is the beginning of the first text.
     pub(crate) fn of_matches(&self, session: &str, doc: &SearchDocument<'_>) -> Vec<Excerpt> {
         let counts_in = |p: &&Piece<'_>| self.matcher.counts_in(p.field, p.tool.as_deref());
         let mut pieces = doc.pieces.iter().filter(counts_in);
@@ -54,7 +57,8 @@ impl Cutter<'_> {
         excerpts
     }
 
-    /// Builds the excerpts of a message that was found by meaning: of the terms that it contains, or of its beginning.
+    /// Builds the excerpts of a message that was found by meaning. They show the terms of the query that the message
+    /// contains or, if it contains none, its beginning.
     pub(crate) fn of_near(&self, session: &str, doc: &SearchDocument<'_>) -> Vec<Excerpt> {
         let excerpts = match self.matcher.wanted {
             0 => Vec::new(),
@@ -84,8 +88,8 @@ impl Cutter<'_> {
         self.excerpt(passage, (0, cut))
     }
 
-    /// Excerpts of one text, each with its offset in characters, for every term in `left` that the text contains.
-    /// Removes those terms from `left`.
+    /// Builds the excerpts of one piece, each with its offset in characters, for every term in `left` that the piece
+    /// contains. `left` has one bit per term of the query; the bits of those terms are cleared.
     fn of_piece(&self, piece: &Piece<'_>, left: &mut u64) -> Vec<(usize, String)> {
         let mut cuts = self.cut(&piece.text, None, left);
         let view = View::of(&piece.text).filter(|_| *left != 0 && piece.field.is_json());
@@ -95,7 +99,8 @@ impl Cutter<'_> {
         cuts
     }
 
-    /// Excerpts of a text as written or, with `view`, with its escapes resolved.
+    /// Builds the excerpts of a text as it is written or, with `view`, of the text with its JSON escapes resolved.
+    /// `left` is used as in [`Cutter::of_piece`].
     fn cut(&self, written: &str, view: Option<&View>, left: &mut u64) -> Vec<(usize, String)> {
         let text = Folding::of(view.map_or(written, |view| &view.text));
         let may = self.matcher.may_contain(&text, *left);

@@ -1,9 +1,9 @@
 //! A regular expression whose search can be cancelled.
 //!
 //! The time of a search grows with the text and with the number of states that are active at once: a counted repetition
-//! takes minutes over some megabytes. Texts that may take long are searched by following the states byte by byte, with
-//! the leftmost match and its preferred end as in `regex`; all other texts are searched by `regex-automata`, which is
-//! faster.
+//! can take minutes over some megabytes. Texts that may take long are therefore searched by following the states byte
+//! by byte, with checks for cancellation. All other texts are searched by `regex-automata`, which is faster. Both find
+//! the same match as `regex`: the leftmost one, with its preferred end.
 
 use std::ops::Range;
 
@@ -14,10 +14,10 @@ use regex_syntax::hir::Hir;
 
 /// The maximum size of a compiled expression, in bytes.
 const PROGRAM_BYTES: usize = 1 << 20;
-/// The maximum size of the lazy automaton's cache, in bytes; it is cleared when full.
+/// The maximum size of the lazy automaton's cache, in bytes. A full cache is cleared.
 const CACHE_BYTES: usize = 1 << 20;
-/// The maximum product of a text's bytes and the expression's states that is searched without checks for cancellation:
-/// about a second at worst.
+/// A text is searched without checks for cancellation if its number of bytes, multiplied by the expression's number of
+/// states, is at most this. Such a search takes about a second at worst.
 const MAX_UNCHECKED: usize = 1 << 28;
 /// The number of bytes searched between two checks for cancellation.
 const CHECK_EVERY: usize = 64;
@@ -29,8 +29,9 @@ pub(crate) type Stopped<'s> = &'s (dyn Fn() -> bool + Sync);
 pub(crate) struct Expression {
     regex: Regex,
     states: NFA,
-    /// Whether it has assertions, so that a match depends on the text around it.
+    /// Whether it has assertions such as `^` or `\b`, so that a match depends on the text around it.
     has_assertions: bool,
+    /// [`MAX_UNCHECKED`], or another value in tests.
     max_unchecked: usize,
 }
 
@@ -54,7 +55,7 @@ impl Expression {
         })
     }
 
-    /// Whether a text has a match. After a cancellation, a match that was not found yet is reported as absent.
+    /// Whether a text has a match; false also when the search is cancelled before it finds one.
     pub(crate) fn is_in(&self, text: &str, stopped: Stopped<'_>) -> bool {
         match self.is_short(text) {
             true => self.regex.is_match(text),
@@ -62,7 +63,8 @@ impl Expression {
         }
     }
 
-    /// The leftmost match in a text; `None` also when the search was cancelled before it was found.
+    /// Returns the range of the leftmost match in a text, in bytes; `None` also when the search is cancelled before it
+    /// ends.
     pub(crate) fn find(&self, text: &str, stopped: Stopped<'_>) -> Option<Range<usize>> {
         match self.is_short(text) {
             true => Some(self.regex.find(text)?.range()),
@@ -70,6 +72,7 @@ impl Expression {
         }
     }
 
+    /// Whether a text is short enough to be searched without checks for cancellation.
     fn is_short(&self, text: &str) -> bool {
         text.len().saturating_mul(self.states.states().len()) <= self.max_unchecked
     }
@@ -79,7 +82,8 @@ impl Expression {
         !self.has_assertions
     }
 
-    /// Follows the states through a text; with `any`, stops at the end of the first match that ends.
+    /// Follows the states through a text, and returns the leftmost match. With `any`, stops as soon as it knows that a
+    /// match exists, and returns a match that may be shorter. Returns `None` when `stopped` returns true.
     fn steps(&self, text: &str, stopped: Stopped<'_>, any: bool) -> Option<Range<usize>> {
         let (mut here, mut next) = (
             ActiveStates::of(&self.states),
@@ -128,9 +132,11 @@ impl Expression {
 /// The states that are active at one position of a text, the preferred first, each with the start of its match.
 struct ActiveStates {
     threads: Vec<(StateID, usize)>,
-    /// For every state, the step at which it was last active.
+    /// For every state, the number of the step at which it was last active.
     seen: Vec<u64>,
+    /// The number of the current step.
     now: u64,
+    /// The states that [`ActiveStates::add`] still has to add; empty between its calls.
     stack: Vec<StateID>,
 }
 
@@ -149,7 +155,8 @@ impl ActiveStates {
         self.now += 1;
     }
 
-    /// Adds a state and all states that it leads to without consuming a byte.
+    /// Adds a state, and all states that it leads to without consuming a byte. `start` is where the match begins, `at`
+    /// the current position in `text`.
     fn add(&mut self, states: &NFA, text: &str, state: StateID, (start, at): (usize, usize)) {
         self.stack.push(state);
         while let Some(state) = self.stack.pop() {

@@ -1,4 +1,4 @@
-//! The texts of a conversation that are searched.
+//! Determines which texts of a conversation are searched, and names their kinds.
 
 use filrouge_sources::{MessageError, Part, PartKind};
 use serde::{Deserialize, Serialize};
@@ -37,12 +37,13 @@ filrouge_types::words!(
 );
 
 impl Field {
-    /// Whether the text is JSON, whose strings are also searched with their escapes resolved.
+    /// Whether the text is JSON. JSON is searched as written and, in addition, with the escapes in its strings
+    /// resolved.
     pub(crate) const fn is_json(self) -> bool {
         matches!(self, Self::ToolInput | Self::Other)
     }
 
-    /// Whether the text belongs to the result of a tool, not to its call.
+    /// Whether the text belongs to the result of a tool call; other texts of the call belong to the call itself.
     pub(crate) const fn is_result(self) -> bool {
         matches!(
             self,
@@ -93,8 +94,8 @@ pub(crate) fn each_text_of_error<'a>(
     each(Field::Error, &error.name);
 }
 
-/// Whether a part is a step or a snapshot. These are not searched: their hashes, numbers and words would match in every
-/// message.
+/// Whether a part, by the name of its kind, marks a step or a snapshot. Such parts are not searched: their hashes,
+/// numbers and words would match in every message.
 fn is_bookkeeping(kind: &str) -> bool {
     matches!(kind, "step-start" | "step-finish" | "snapshot")
 }

@@ -1,4 +1,4 @@
-//! The filters of a search, prepared once: which sessions pass, and which of their messages.
+//! The filters of a search, prepared once: they determine which sessions pass, and which of their messages and titles.
 
 use filrouge_sources::library::ProjectFilter;
 use filrouge_sources::{Header, Role};
@@ -12,6 +12,7 @@ pub(crate) struct Filter<'a> {
     conditions: Vec<ReadyCondition<'a>>,
 }
 
+/// One filter. `project` is set if it filters by project. With `excluded`, whatever has the attribute does not pass.
 struct ReadyCondition<'a> {
     what: &'a Attribute,
     excluded: bool,
@@ -33,17 +34,17 @@ impl<'a> Filter<'a> {
         }
     }
 
-    /// Whether there is no filter except those that exclude.
+    /// Whether no filter requires anything: there are none, or all exclude.
     pub(crate) fn is_empty(&self) -> bool {
         self.conditions.iter().all(|one| one.excluded)
     }
 
-    /// The one session that is searched, if one is named.
+    /// The session that a filter requires, if there is one: only this session is searched.
     pub(crate) fn session(&self) -> Option<&'a str> {
         self.sessions(false).next()
     }
 
-    /// The sessions that are excluded, or, with `false`, the only ones to search.
+    /// With `true`, the sessions that filters exclude; with `false`, the sessions that filters require.
     pub(crate) fn sessions(&self, excluded: bool) -> impl Iterator<Item = &'a str> {
         let all = self.conditions.iter();
         all.filter_map(move |one| match one.what {
@@ -52,7 +53,7 @@ impl<'a> Filter<'a> {
         })
     }
 
-    /// Whether sessions of a program may pass.
+    /// Whether sessions of a source may pass. `name` is the source's name.
     pub(crate) fn may_pass_source(&self, name: &str) -> bool {
         self.conditions.iter().all(|one| match one.what {
             Attribute::Source(wanted) => (wanted == name) != one.excluded,
@@ -71,12 +72,12 @@ impl<'a> Filter<'a> {
         self.conditions.iter().any(|one| one.project.is_some())
     }
 
-    /// Messages before this time do not pass.
+    /// The latest start among the required time ranges, in milliseconds: messages before it do not pass.
     pub(crate) fn since(&self) -> Option<i64> {
         self.spans().filter_map(|(since, _)| since).max()
     }
 
-    /// Messages at this time or later do not pass.
+    /// The earliest end among the required time ranges, in milliseconds: messages at this time or later do not pass.
     pub(crate) fn until(&self) -> Option<i64> {
         self.spans().filter_map(|(_, until)| until).min()
     }
@@ -98,7 +99,7 @@ impl<'a> Filter<'a> {
         roles | u32::from(titles) << TITLE
     }
 
-    /// Whether a filter depends on more of a message than its role.
+    /// Whether a filter depends on a message's agent or time: [`Filter::kinds`] cannot check such a filter.
     pub(crate) fn depends_on_messages(&self) -> bool {
         let depends = |one: &ReadyCondition<'_>| {
             matches!(one.what, Attribute::Agent(_) | Attribute::Within(..))
@@ -106,7 +107,7 @@ impl<'a> Filter<'a> {
         self.conditions.iter().any(depends)
     }
 
-    /// Whether a session can have messages, or a title, that pass.
+    /// Whether a session can have messages, or a title, that pass. Checks only what the session's header shows.
     pub(crate) fn may_pass(&self, header: &Header) -> bool {
         self.conditions.iter().all(|one| one.passes_session(header))
     }
@@ -152,7 +153,8 @@ impl ReadyCondition<'_> {
         matches != self.excluded
     }
 
-    /// Whether a title can pass. It has no role, time or tool: a filter on one of these rejects it unless it excludes.
+    /// Whether the filter can accept a title. A title has no role, time or tool, so a filter that requires one of these
+    /// rejects every title.
     const fn may_be_title(&self) -> bool {
         self.excluded
             || !matches!(

@@ -1,8 +1,8 @@
 //! The index terms of a regular expression: the folded form of every document that matches the expression contains at
 //! least one literal of each term ([`SearchDocument::folded`](crate::SearchDocument::folded)).
 //!
-//! The expression is folded first, so that letters in two cases or with marks become one letter. The literals at each
-//! position of the expression are the prefixes that `regex-syntax` extracts from there.
+//! The expression is folded first, so that letters that differ only in case or marks become one letter. `regex-syntax`
+//! then extracts, at each position of the expression, the literals with which a match can continue from there.
 
 use std::cmp::Reverse;
 use std::collections::BTreeSet;
@@ -13,11 +13,12 @@ use regex_syntax::hir::{Class, Dot, Hir, HirKind, Repetition};
 
 use crate::search_document::{SEPARATOR, folded_literal};
 
-/// The maximum number of literals of a term, and of characters of a class; a larger class may match anything.
+/// The maximum number of literals of a term, and of characters of a class. A larger class is treated as if it matched
+/// any text.
 const MAX_LITERALS: usize = 64;
 /// The maximum number of bytes of a literal.
 const MAX_LITERAL_BYTES: usize = 64;
-/// The maximum number of pieces of the expression that are read from each position.
+/// The maximum number of consecutive elements of a concatenation from which the literals at a position are extracted.
 const MAX_PIECES_AHEAD: usize = 16;
 /// The maximum number of terms: further ones hardly narrow the result.
 const MAX_TERMS: usize = 8;
@@ -25,17 +26,19 @@ const MAX_TERMS: usize = 8;
 /// A list of literals of which every match contains at least one.
 pub(crate) type Term = Vec<String>;
 
-/// The terms of an expression, those with the longest literals first; empty when the expression does not determine any
-/// text of its matches. Each of their literals narrows the result.
+/// Returns the terms of an expression by which an index can narrow a search, those with the longest literals first.
+/// Returns none if the expression does not determine any text of its matches.
 pub(crate) fn terms(hir: &Hir) -> Vec<Term> {
     terms_of(hir, narrows)
 }
 
-/// The terms of which `counts` accepts all literals.
+/// Returns the terms of an expression all of whose literals `counts` accepts.
 pub(crate) fn terms_of(hir: &Hir, counts: fn(&str) -> bool) -> Vec<Term> {
     best(&folded(hir), counts)
 }
 
+/// Returns the best terms of a folded expression: at most [`MAX_TERMS`], the longest first, without those that another
+/// one implies.
 fn best(hir: &Hir, counts: fn(&str) -> bool) -> Vec<Term> {
     let mut terms = Vec::new();
     gather(hir, counts, &mut terms);
@@ -49,13 +52,13 @@ fn best(hir: &Hir, counts: fn(&str) -> bool) -> Vec<Term> {
     kept
 }
 
-/// Whether every text that meets `other` also meets `term`.
+/// Whether every text that contains a literal of `other` also contains a literal of `term`.
 fn is_implied_by(term: &Term, other: &Term) -> bool {
     let holds = |text: &String| term.iter().any(|literal| text.contains(literal.as_str()));
     other.iter().all(holds)
 }
 
-/// Adds the terms that every match of a folded expression meets.
+/// Adds terms of which every match of a folded expression contains a literal.
 fn gather(hir: &Hir, counts: fn(&str) -> bool, terms: &mut Vec<Term>) {
     terms.extend(first(hir, counts));
     match hir.kind() {
@@ -70,7 +73,7 @@ fn gather(hir: &Hir, counts: fn(&str) -> bool, terms: &mut Vec<Term>) {
                 terms.extend(first(&Hir::concat(ahead.collect()), counts));
             }
         }
-        // An alternation: the best term of each branch, as one.
+        // The best terms of all branches are joined into one term, if every branch has a term.
         HirKind::Alternation(all) => {
             let each = all.iter().map(|one| best(one, counts).into_iter().next());
             let each: Option<Vec<Term>> = each.collect();
@@ -80,7 +83,7 @@ fn gather(hir: &Hir, counts: fn(&str) -> bool, terms: &mut Vec<Term>) {
     }
 }
 
-/// The term of the literals that every match begins with, if `counts` accepts them all.
+/// Returns the literals with which matches begin, as one term, if `counts` accepts all of them.
 fn first(hir: &Hir, counts: fn(&str) -> bool) -> Option<Term> {
     let mut extractor = Extractor::new();
     extractor
@@ -111,7 +114,7 @@ fn shortest(literals: Term) -> Term {
     all.iter().filter(|one| !holds(one)).cloned().collect()
 }
 
-/// An expression that matches the folded form of every match, and possibly more.
+/// Returns an expression that matches the folded form of every match of `hir`, and possibly more.
 fn folded(hir: &Hir) -> Hir {
     match hir.kind() {
         // An assertion is empty, so the text before it and the text after it are adjacent.
@@ -128,6 +131,7 @@ fn folded(hir: &Hir) -> Hir {
     }
 }
 
+/// Returns an expression that matches any text.
 fn anything() -> Hir {
     Hir::repetition(Repetition {
         min: 0,
@@ -141,6 +145,7 @@ fn of_char(c: char) -> Hir {
     alone(c).map_or_else(anything, |text| Hir::literal(text.into_bytes()))
 }
 
+/// Folds a class of characters; `None` if it has too many, or one whose folded form depends on its neighbors.
 fn of_class(class: &Class) -> Option<Hir> {
     let ranges: Vec<(u32, u32)> = match class {
         Class::Unicode(class) => {
@@ -163,7 +168,8 @@ fn of_class(class: &Class) -> Option<Hir> {
     Some(Hir::alternation(alternatives.collect()))
 }
 
-/// The first repetitions directly follow the text before, the last ones directly precede the text after.
+/// Folds a repetition. If the number of repetitions varies, only the first and the last `min` of them are required,
+/// with any text between: the first directly follow the text before, and the last directly precede the text after.
 fn of_repetition(repetition: &Repetition) -> Hir {
     let sub = folded(&repetition.sub);
     let times = |min, max| {
@@ -189,8 +195,8 @@ fn of_repetition(repetition: &Repetition) -> Hir {
     }
 }
 
-/// The folded form of a character; `None` if it depends on the neighbors: characters of some scripts combine with their
-/// marks.
+/// Returns the folded form of a character; `None` if it may depend on the characters next to it, because characters of
+/// some scripts combine with their marks.
 fn alone(c: char) -> Option<String> {
     let latin = matches!(c, ..'\u{483}' | '\u{1e00}'..'\u{2000}');
     let sign =

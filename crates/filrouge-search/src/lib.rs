@@ -1,5 +1,5 @@
-//! Search over the ledger and foreign histories (DESIGN §10): one query language and one form of results. Derived
-//! indexes answer for what they cover; everything else is scanned.
+//! Search over the ledger and the histories of other programs (DESIGN §10), with one query language and one form of
+//! results. A search uses indexes for the sessions whose current state is indexed, and scans the other sessions.
 
 mod answer;
 mod ask;

@@ -16,28 +16,29 @@ use crate::search_document::{Piece, SearchDocument};
 use crate::term::{Compiled, Folding, Sought};
 use crate::view::View;
 
-/// All terms of a query.
+/// The terms of a query, compiled. A set of terms is a number with one bit per term, in the order of the query.
 pub(crate) struct Matcher<'s> {
     terms: Vec<Compiled>,
-    /// The bits of terms that a message must contain.
+    /// The terms that a message must contain, as bits.
     pub(crate) wanted: u64,
-    /// The bits of terms that a message must not contain.
+    /// The terms that a message must not contain, as bits.
     excluded_bits: u64,
-    /// The tools that filters name: wanted terms are searched for only in calls of each of them or, with `true`, only
-    /// outside of its calls.
+    /// The tools that filters name. With `false`, wanted terms are searched for only in calls of this tool; with
+    /// `true`, only outside of its calls.
     tools: Vec<(Box<str>, bool)>,
-    /// One element for each filter `role:tool`: wanted terms are searched for only in results of tools or, with `true`,
-    /// only outside of results.
+    /// One element for each filter `role:tool`. With `false`, wanted terms are searched for only in results of tools;
+    /// with `true`, only outside of results.
     results: Vec<bool>,
-    /// Whether a match in a piece of a text is always one in the whole text: [`Compiled::is_in_whole`].
+    /// Whether [`Compiled::is_in_whole`] is true of all terms.
     in_whole: bool,
-    /// Whether nothing is found in text that has the form of a credential.
+    /// Whether text that has the form of a credential is not searched, because results mask it.
     mask: bool,
-    /// Once this returns true, matches may be missed without an error: callers must check it, too.
+    /// Once this returns true, matches may be missed without an error; callers must therefore check it themselves.
     stopped: Stopped<'s>,
 }
 
 impl<'s> Matcher<'s> {
+    /// Compiles the terms of a query. Fails for an invalid regular expression.
     pub(crate) fn new(
         query: &Query,
         conditions: &[Condition],
@@ -74,8 +75,8 @@ impl<'s> Matcher<'s> {
         })
     }
 
-    /// The index terms of the wanted terms: in every document that contains all wanted terms, [`SearchDocument::folded`]
-    /// contains at least one literal of each index term.
+    /// Returns the index terms of the wanted terms, each as a list of literals. [`SearchDocument::folded`] of every
+    /// document that contains all wanted terms contains at least one literal of each list.
     pub(crate) fn literals(&self) -> Vec<Vec<String>> {
         let bits = self.terms.iter().enumerate();
         let wanted = bits.filter(|(bit, _)| self.wanted >> bit & 1 == 1);
@@ -92,7 +93,8 @@ impl<'s> Matcher<'s> {
         bits & self.wanted == self.wanted && bits & self.excluded_bits == 0
     }
 
-    /// The terms in `sought` that a text contains.
+    /// Returns those of the terms `sought` that a text contains: as written or, if `field` is JSON, with its escapes
+    /// resolved.
     pub(crate) fn terms_in_text(&self, field: Field, text: &Folding<'_>, sought: u64) -> u64 {
         let sought = sought & (self.wanted | self.excluded_bits);
         let found = self.terms_in_version(text, text.text, None, sought);
@@ -109,7 +111,8 @@ impl<'s> Matcher<'s> {
         }
     }
 
-    /// The terms in `sought` that a text contains as written or, with `view`, with its escapes resolved.
+    /// Returns those of the terms `sought` that `text` contains outside of credentials. `text` is the text as written
+    /// or, with `view`, the text with its escapes resolved; `written` is always the text as written.
     fn terms_in_version(
         &self,
         text: &Folding<'_>,
@@ -131,8 +134,8 @@ impl<'s> Matcher<'s> {
         }
     }
 
-    /// The terms in `sought` that pieces of a text may contain. If the whole text contains none, no piece does, so that
-    /// credentials need not be located first.
+    /// Returns those of the terms `sought` that the pieces of a text between its credentials may contain. It searches
+    /// the complete text, so that most texts are excluded before credentials are located.
     pub(crate) fn may_contain(&self, text: &Folding<'_>, sought: u64) -> u64 {
         self.which(sought, |term| term.may_be_in(text, self.stopped))
     }
@@ -147,7 +150,8 @@ impl<'s> Matcher<'s> {
         found.fold(0, |found, (bit, _)| found | 1 << bit)
     }
 
-    /// The first match of a term in a text, outside of hidden ranges, extended to whole characters with their marks.
+    /// Returns the range of the first match of a term in a text, outside of hidden ranges. The range is extended to
+    /// whole characters with their marks. `term` is the position of the term's bit.
     pub(crate) fn first_match(
         &self,
         term: u32,
@@ -171,7 +175,8 @@ impl<'s> Matcher<'s> {
         })
     }
 
-    /// The ranges of credentials in a text as written or, with `view`, with its escapes resolved.
+    /// Returns the ranges of credentials in a text as written or, with `view`, in the text with its escapes resolved.
+    /// Returns none if credentials are not masked.
     pub(crate) fn hidden(&self, written: &str, view: Option<&View>) -> Vec<Range<usize>> {
         if !self.mask {
             return Vec::new();
@@ -185,7 +190,8 @@ impl<'s> Matcher<'s> {
         cutting::joined(hidden)
     }
 
-    /// Whether wanted terms are searched for in a text with this field, in a call of this tool.
+    /// Whether wanted terms are searched for in a text of this kind. `tool` is the tool whose call contains the text,
+    /// if any.
     pub(crate) fn counts_in(&self, field: Field, tool: Option<&str>) -> bool {
         let is_of = |name: &str| tool.is_some_and(|tool| tool.eq_ignore_ascii_case(name));
         let is_result = tool.is_some()
@@ -198,7 +204,7 @@ impl<'s> Matcher<'s> {
             && self.results.iter().all(|excluded| is_result != *excluded)
     }
 
-    /// Like [`Matcher::terms_in_piece`], with the piece's text in `text`.
+    /// Like [`Matcher::terms_in_piece`], for a caller that also uses the folded form of the piece's text: `text`.
     pub(crate) fn terms_in_folded(
         &self,
         piece: &Piece<'_>,
@@ -213,13 +219,14 @@ impl<'s> Matcher<'s> {
         self.terms_in_text(piece.field, text, sought & searched)
     }
 
-    /// The terms in `sought` that a piece contains; wanted terms only in texts in which they are searched for.
+    /// Returns those of the terms `sought` that a piece contains. Wanted terms count only if they are searched for in
+    /// this piece: see [`Matcher::counts_in`].
     pub(crate) fn terms_in_piece(&self, piece: &Piece<'_>, sought: u64) -> u64 {
         self.terms_in_folded(piece, &Folding::of(&piece.text), sought)
     }
 
-    /// The terms that a message contains outside of credentials; each of these terms is a list of alternative folded
-    /// words.
+    /// Returns which of `terms` a message contains outside of credentials, one bit each. Each of `terms` is a list of
+    /// alternative folded words.
     pub(crate) fn visible_words(&self, terms: &[Vec<String>], doc: &SearchDocument<'_>) -> u64 {
         let mut found = 0;
         for piece in &doc.pieces {
@@ -262,7 +269,8 @@ impl<'s> Matcher<'s> {
         self.counts_anywhere(doc) && self.accepts(self.terms_in_document(doc))
     }
 
-    /// The terms that a message or a title contains; wanted terms only in texts in which they are searched for.
+    /// Returns the terms that a message or a title contains. Wanted terms count only in pieces in which they are
+    /// searched for.
     fn terms_in_document(&self, doc: &SearchDocument<'_>) -> u64 {
         doc.pieces
             .iter()
@@ -270,8 +278,8 @@ impl<'s> Matcher<'s> {
     }
 }
 
-/// The pieces of a text between hidden ranges, each with its start. Each piece is searched separately, so that no
-/// result depends on hidden text: a query for the beginning of a key must reveal nothing.
+/// Returns the pieces of a text between hidden ranges, each with its start. The pieces are searched separately, so that
+/// no result depends on hidden text: a query for the beginning of a key must reveal nothing.
 pub(crate) fn visible_pieces<'t>(
     text: &'t str,
     hidden: &[Range<usize>],

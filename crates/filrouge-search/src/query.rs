@@ -1,11 +1,12 @@
 //! The query language for people and agents; it does not depend on the history that is searched.
 //!
-//! A query has words and `"phrases"`, in any order; one with a `-` before it must be absent. They can be mixed with
-//! filters, each at most once: `agent:` `project:` `tool:` `role:` `source:` `session:` `before:` `after:` `on:`; with
-//! a `-` before it, a filter excludes, and may occur any number of times. A query that begins and ends with `/` (flags
-//! `i`, `m`, `s`, `x` may follow) is one regular expression; filters may precede and follow it. Punctuation is part of
-//! a word: `--flag`, `c++`, `->`, `std::vec` and `/usr/lib` are words. Text that has a special meaning is searched for
-//! literally in quotes: `"-v"`, `"/usr/lib/"`, `"agent:x"`. Within quotes `\"` is a quotation mark.
+//! A query has words and `"phrases"`, in any order; a word or phrase after a `-` must be absent. Filters may be
+//! anywhere among them: `agent:` `project:` `tool:` `role:` `source:` `session:` `before:` `after:` `on:`. Each of
+//! these may occur once. A filter after a `-` excludes, and may occur any number of times. A query that begins and ends
+//! with `/` (flags `i`, `m`, `s`, `x` may follow) is one regular expression; filters may precede and follow it.
+//! Punctuation is part of a word: `--flag`, `c++`, `->`, `std::vec` and `/usr/lib` are words. Text that has a special
+//! meaning is searched for literally in quotes: `"-v"`, `"/usr/lib/"`, `"agent:x"`. Within quotes `\"` is a quotation
+//! mark.
 
 pub use crate::condition::Wrong;
 use crate::condition::{Condition, FilterText};
@@ -15,7 +16,7 @@ pub(crate) use crate::reading::{Flags, Kind, Term};
 
 /// The maximum length of a query, in characters.
 pub(crate) const MAX_CHARS: usize = 4_096;
-/// The maximum number of terms of a query, and of filters.
+/// The maximum number of terms of a query and, counted separately, of its filters.
 pub(crate) const MAX_TERMS: usize = 32;
 
 /// A parsed query.
@@ -23,14 +24,14 @@ pub(crate) const MAX_TERMS: usize = 32;
 pub(crate) struct Query {
     /// The terms in the order of the query; none for an empty query.
     pub(crate) terms: Vec<Term>,
-    /// Its filters.
+    /// The filters in the order of the query.
     pub(crate) conditions: Vec<Condition>,
-    /// The invalid flag, if the query otherwise has the form of a regular expression.
+    /// Set if the query has the form of a regular expression except for this invalid flag. It is then read as words.
     pub(crate) strange_flag: Option<char>,
 }
 
 impl Query {
-    /// A query of one regular expression.
+    /// Creates the query that consists of one regular expression, without slashes and flags.
     ///
     /// # Errors
     /// [`Wrong`] for an expression that is empty or too long.

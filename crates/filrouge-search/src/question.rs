@@ -16,10 +16,10 @@ pub(crate) struct Question<'s> {
 }
 
 impl<'s> Question<'s> {
-    /// Parses the query. Once `stopped` returns true, no further matches are found.
+    /// Parses the query of a request. Once `stopped` returns true, the matcher may miss matches.
     ///
     /// # Errors
-    /// [`Wrong`] for an invalid query, and for one with neither a term nor a filter.
+    /// [`Wrong`] for an invalid query, and for one with neither a term nor a filter that requires something.
     pub(crate) fn of(ask: &Ask, stopped: Stopped<'s>) -> Result<Self, Wrong> {
         let query = match &ask.regex {
             Some(pattern) => Query::of_regex(pattern)?,
@@ -56,8 +56,8 @@ impl<'s> Question<'s> {
         &self.query.terms
     }
 
-    /// The text to search for by meaning, without expressions and excluded terms; empty when the search is not by
-    /// meaning.
+    /// Returns the text to search for by meaning: the question, or the query's words and phrases except excluded ones.
+    /// Returns an empty text if the search is by words only.
     pub(crate) fn text_to_embed(&self, ask: &Ask) -> String {
         if let Some(text) = &ask.similar {
             return text.clone();
@@ -76,7 +76,7 @@ impl<'s> Question<'s> {
         Filter::of(&self.conditions)
     }
 
-    /// Notices on how the query was understood, where the user may have intended something else.
+    /// Returns notices on how the query was understood, where the user may have intended something else.
     pub(crate) fn notices(&self) -> Vec<String> {
         let mut notices: Vec<String> = described(&self.query.conditions).into_iter().collect();
         let path = |text: &str| {

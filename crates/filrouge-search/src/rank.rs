@@ -7,7 +7,8 @@ use crate::fields::Field;
 
 const DAY_MS: f64 = 86_400_000.0;
 
-/// The significance of the text that contains a match; the greatest one is used.
+/// The significance of the kind of text that contains a match. If a session has several matches, the greatest
+/// significance counts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
 pub(crate) enum Weight {
     /// Tool output, errors, parts of other kinds.
@@ -70,9 +71,9 @@ pub(crate) struct Evidence {
     pub(crate) title: bool,
     /// The most significant text with a match.
     pub(crate) weight: Weight,
-    /// Whether all words of the query occur as whole words.
+    /// Whether one message contains all words of the query as whole words.
     pub(crate) whole_words: bool,
-    /// Whether the words of the query occur next to each other, in the same order.
+    /// Whether the words of the query occur next to each other, in the order of the query.
     pub(crate) near: bool,
 }
 
@@ -97,7 +98,8 @@ impl Evidence {
         self.near |= other.near;
     }
 
-    /// The score of a session that last changed at `updated`, for a search at `now`.
+    /// Returns the score of a session that last changed at `updated`, for a search at `now`, both in milliseconds since
+    /// 1970. A greater score is better.
     pub(crate) fn score(&self, updated: i64, now: i64) -> f64 {
         #[allow(clippy::cast_precision_loss)]
         let (age, matches) = (
@@ -114,14 +116,15 @@ impl Evidence {
     }
 }
 
-/// A score in the form that is compared and written into cursors: an integer, of which the greatest is the best.
+/// Returns a score in the form that is compared and written into cursors: an integer. A greater one is better.
 pub(crate) fn rounded(score: f64) -> i64 {
     #[allow(clippy::cast_possible_truncation)]
     let rounded = (score * 1e9).round() as i64;
     rounded
 }
 
-/// The weight of a rank in one of several lists (reciprocal rank fusion), so that the lists need no common measure.
+/// Returns the weight of a rank, from 0, in one of several lists. The weights of a session in all lists are added
+/// (reciprocal rank fusion), so that the scores in different lists need not be comparable.
 pub(crate) fn rank_weight(rank: usize) -> f64 {
     #[allow(clippy::cast_precision_loss)]
     let weight = 1.0 / (60.0 + rank as f64);

@@ -2,7 +2,8 @@
 
 use crate::condition::{FilterText, NAMES, Wrong};
 
-/// The maximum number of letters after a slash that may have been meant as flags.
+/// If a query between slashes ends with letters that are not all flags, at most this many letters count as an attempt
+/// to write flags; more are the end of a path.
 const FLAGS: usize = 2;
 
 /// One search term.
@@ -28,8 +29,8 @@ pub(crate) enum Kind {
     Regex(Flags),
 }
 
-/// The flags of a regular expression. `m` is always on, so that `^` and `$` match at the ends of lines, as searches in
-/// logs require (`\A` and `\z` match at the ends of the text).
+/// The flags of a regular expression. The flag `m` is accepted and always on: `^` and `$` match at the ends of lines,
+/// as searches in logs require. `\A` and `\z` match at the ends of the text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) struct Flags {
     /// `i`: any case.
@@ -40,8 +41,8 @@ pub(crate) struct Flags {
     pub(crate) verbose: bool,
 }
 
-/// Reads a whole text as a regular expression, if it has that form; `Err` is an invalid flag. A text with more than a
-/// few letters after the slash is a path.
+/// Reads a complete text as a regular expression between slashes; `None` if it is not one. `Err` contains an invalid
+/// flag, if the text is a regular expression except for it.
 fn regex(query: &str) -> Option<Result<Term, char>> {
     let (pattern, letters) = query.trim().strip_prefix('/')?.rsplit_once('/')?;
     if pattern.is_empty() {
@@ -69,7 +70,7 @@ fn regex(query: &str) -> Option<Result<Term, char>> {
     }))
 }
 
-/// The unread rest of a query, and its position, in characters from 1.
+/// A position in a query: the unread rest of the query, and where it begins, in characters from 1.
 #[derive(Clone)]
 pub(crate) struct QueryReader<'a> {
     rest: &'a str,
@@ -81,7 +82,7 @@ impl<'a> QueryReader<'a> {
         Self { rest: query, at: 1 }
     }
 
-    /// Reads the filter at this position.
+    /// Reads the filter at this position; `None` if there is none.
     ///
     /// # Errors
     /// [`Wrong`] for a quoted value that is not closed.
@@ -115,7 +116,8 @@ impl<'a> QueryReader<'a> {
         }))
     }
 
-    /// Reads the rest as a regular expression, except for filters after it; `Err` is an invalid flag.
+    /// Reads the rest of the query as a regular expression, up to the filters with which the query may end. Returns
+    /// `None` if it is not one; `Err` contains an invalid flag. In both cases, nothing was read.
     pub(crate) fn regex(&mut self) -> Option<Result<Term, char>> {
         self.space();
         let spaces = self.rest.match_indices(char::is_whitespace);
@@ -136,17 +138,18 @@ impl<'a> QueryReader<'a> {
         Some(found.map(|term| Term { at, ..term }))
     }
 
-    /// Whether only filters follow.
+    /// Whether the rest of the query consists of filters.
     fn only_filters(mut self) -> bool {
         while let Ok(Some(_)) = self.filter() {}
         self.rest.is_empty()
     }
 
+    /// Skips white space.
     fn space(&mut self) {
         self.take(char::is_whitespace);
     }
 
-    /// Reads the word or phrase at this position; `None` at the end.
+    /// Reads the word or phrase at this position; `None` at the end of the query.
     ///
     /// # Errors
     /// [`Wrong`] for a phrase that is not closed.
@@ -179,7 +182,8 @@ impl<'a> QueryReader<'a> {
         }))
     }
 
-    /// The phrase that begins at this position; two adjacent quotes are a word.
+    /// Returns the phrase that begins at this position, without reading it; `None` if there is none. Two quotes without
+    /// text between them are no phrase, but a word.
     ///
     /// # Errors
     /// [`Wrong`] for a phrase that is not closed, and for one that contains only white space.
@@ -207,10 +211,13 @@ impl<'a> QueryReader<'a> {
         }
     }
 
+    /// Skips the phrase that [`QueryReader::phrase`] returned. A quotation mark in `text` is two characters in the
+    /// query.
     fn skip_phrase(&mut self, text: &str) {
         self.skip(text.chars().count() + text.matches('"').count() + 2);
     }
 
+    /// Reads characters while `wanted` returns true.
     fn take(&mut self, wanted: impl Fn(char) -> bool) -> &'a str {
         let end = self.rest.find(|c| !wanted(c)).unwrap_or(self.rest.len());
         let (taken, rest) = self.rest.split_at_checked(end).unwrap_or((self.rest, ""));
@@ -226,13 +233,14 @@ impl<'a> QueryReader<'a> {
     }
 }
 
-/// Whether the `-` that a term begins with excludes it: options (`--flag`) and arrows (`->`) are words.
+/// Whether a term begins with a `-` that excludes it. Options (`--flag`) and arrows (`->`) are words.
 fn excludes(term: &str) -> bool {
     let after = term.strip_prefix('-').and_then(|t| t.chars().next());
     after.is_some_and(|c| !c.is_whitespace() && !matches!(c, '-' | '>' | '='))
 }
 
-/// The name of the filter that a text begins with. `tool::call` and `source://x` are words.
+/// Returns the name of the filter with which a text begins; `None` if there is none. `tool::call` and `source://x` are
+/// words.
 fn named(text: &str) -> Option<&'static str> {
     let text = text.strip_prefix('-').unwrap_or(text);
     let is_here = |name: &&&str| {

@@ -1,6 +1,6 @@
 //! The unit of search: a message of a session, or the session's title (DESIGN §10).
 //!
-//! An index stores the result of [`SearchDocument::encode`]: a version, then the members, encoded with `postcard`.
+//! An index stores the result of [`SearchDocument::encode`]: a version, then the fields, encoded with `postcard`.
 
 use std::borrow::Cow;
 use std::hash::{BuildHasher as _, Hash, RandomState};
@@ -29,11 +29,11 @@ pub struct SearchDocument<'a> {
     pub role: Option<Role>,
     /// The time of the message, in milliseconds since 1970; for a title, the time at which the session was created.
     pub created: i64,
-    /// [`Message::seq`]: for the ledger, the seq of its first item.
+    /// [`Message::seq`]: for the ledger, the seq of the message's first item.
     pub seq: Option<u64>,
     /// The agent, if the message names one; for a title, the session's agent.
     pub agent: Option<Cow<'a, str>>,
-    /// Its texts, in the order they are read.
+    /// The texts of the message, in reading order.
     pub pieces: Vec<Piece<'a>>,
 }
 
@@ -42,11 +42,12 @@ pub struct SearchDocument<'a> {
 pub struct Piece<'a> {
     /// The kind of text.
     pub field: Field,
-    /// The part that it belongs to.
+    /// The id of the part that contains it; `None` if no part does.
     pub part: Option<Cow<'a, str>>,
-    /// For the ledger: the seq of the item that contains it: the part's seq, or [`filrouge_sources::Tool::result`].
+    /// For the ledger, the seq of the item that contains it: the part's seq or, for the result of a tool,
+    /// [`filrouge_sources::Tool::result`].
     pub seq: Option<u64>,
-    /// The tool whose call it belongs to.
+    /// The name of the tool whose call contains it.
     pub tool: Option<Cow<'a, str>>,
     /// The time at which the part began, in milliseconds since 1970.
     pub at: Option<i64>,
@@ -60,13 +61,13 @@ pub struct Piece<'a> {
 #[error("this is no document of this version")]
 pub struct Malformed;
 
-/// A hash with a random key of this process, so that no collision can be constructed.
+/// Returns a hash with a random key of this process, so that nobody can construct a collision. It must not be stored.
 pub(crate) fn process_hash(value: &impl Hash) -> u64 {
     static KEY: LazyLock<RandomState> = LazyLock::new(RandomState::new);
     KEY.hash_one(value)
 }
 
-/// The document kind of a role in an index; a title's is [`TITLE`].
+/// Returns the document kind of a role in an index; [`TITLE`] for `None`.
 #[must_use]
 pub const fn kind(role: Option<Role>) -> u8 {
     match role {
@@ -78,7 +79,7 @@ pub const fn kind(role: Option<Role>) -> u8 {
 }
 
 impl<'a> SearchDocument<'a> {
-    /// The document of a message.
+    /// Creates the document of a message.
     #[must_use]
     pub fn of(message: &'a Message) -> Self {
         let mut texts = Vec::with_capacity(message.parts.len());
@@ -93,7 +94,7 @@ impl<'a> SearchDocument<'a> {
         }
     }
 
-    /// The document of a session's title, if it has one.
+    /// Creates the document of a session's title, if the session has a title.
     #[must_use]
     pub fn of_title(header: &'a Header) -> Option<Self> {
         let title = header.title.as_deref()?;
@@ -113,7 +114,8 @@ impl<'a> SearchDocument<'a> {
         kind(self.role)
     }
 
-    /// All texts in the form that an index searches: folded, and JSON also with its escapes resolved.
+    /// Returns all texts in the form that an index searches: folded, with U+001F between them. A JSON text occurs
+    /// twice: as written, and with its escapes resolved.
     #[must_use]
     pub fn folded(&self) -> String {
         let mut all = String::new();
@@ -126,12 +128,13 @@ impl<'a> SearchDocument<'a> {
         all
     }
 
-    /// The hash of one of its texts together with the attributes that are shown with it: see [`process_hash`].
+    /// Returns the [`process_hash`] of one of its texts, together with the attributes that are shown with the text.
+    /// `None` stands for an excerpt without a text.
     pub(crate) fn piece_hash(&self, piece: Option<&Piece<'_>>) -> u64 {
         process_hash(&(&self.id, self.kind(), self.created, piece))
     }
 
-    /// The hashes of all its texts, and the hash without a text.
+    /// Returns [`SearchDocument::piece_hash`] of each of its texts, and of `None`.
     pub(crate) fn piece_hashes(&self) -> Vec<u64> {
         let pieces = self.pieces.iter().map(Some).chain([None]);
         pieces.map(|piece| self.piece_hash(piece)).collect()
@@ -156,7 +159,8 @@ impl<'a> SearchDocument<'a> {
         }
     }
 
-    /// The document for an index: `key` names it in its session, `unit` is the number of the part of the session that is read again as a whole when it changes.
+    /// Returns the document for an index. `key` is its key, which no other document of the session has. `unit` is the
+    /// number of the unit that contains it, the part of a session whose documents the index replaces together.
     pub(crate) fn document(&self, key: &str, unit: u64) -> NewDocument {
         let body = self.encode();
         NewDocument {
@@ -172,7 +176,7 @@ impl<'a> SearchDocument<'a> {
 }
 
 impl<'a> Piece<'a> {
-    /// A text that belongs to no part.
+    /// Creates the piece for a text that belongs to no part.
     const fn of_message(field: Field, text: &'a str) -> Self {
         Self {
             field,
@@ -185,7 +189,7 @@ impl<'a> Piece<'a> {
     }
 }
 
-/// Adds the texts of parts of a message, and of the error it ended in.
+/// Adds the texts of a message's parts, and those of the error with which it ended, to `texts`.
 pub(crate) fn pieces<'a>(
     parts: &'a [Part],
     error: Option<&'a MessageError>,
@@ -216,13 +220,14 @@ fn of_part<'a>(part: &'a Part, pieces: &mut Vec<Piece<'a>>) {
     });
 }
 
-/// A literal in the form that it has in [`SearchDocument::folded`].
+/// Returns a literal in the form that it has in [`SearchDocument::folded`].
 pub(crate) fn folded_literal(literal: &str) -> String {
     let mut out = String::new();
     push_spaced(&fold(literal), &mut out);
     out
 }
 
+/// Adds a folded text, after a separator if it is not the first one.
 fn push_folded(text: &str, out: &mut String) {
     if !out.is_empty() {
         out.push(SEPARATOR);
@@ -230,7 +235,7 @@ fn push_folded(text: &str, out: &mut String) {
     push_spaced(&fold(text), out);
 }
 
-/// Adds a text in which one space replaces every run of white space and every separator.
+/// Adds a text in which one space replaces every run of white space and separators.
 fn push_spaced(text: &str, out: &mut String) {
     let mut spaced = false;
     for c in text.chars() {

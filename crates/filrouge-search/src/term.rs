@@ -17,11 +17,11 @@ use crate::search_document::folded_literal;
 /// The maximum nesting depth of groups in an expression.
 const NESTING: u32 = 50;
 
-/// A term.
+/// A term, prepared for searching.
 pub(crate) struct Compiled {
     pub(crate) sought: Sought,
-    /// Index terms: the [`crate::SearchDocument::folded`] text of each matching document contains one literal of every
-    /// entry.
+    /// The term's index terms: [`crate::SearchDocument::folded`] of each document that contains the term contains at
+    /// least one literal of every index term.
     pub(crate) literals: Vec<index_terms::Term>,
 }
 
@@ -48,14 +48,14 @@ impl<'t> Folding<'t> {
 pub(crate) enum Sought {
     /// Literally, in folded text.
     Word(Box<Finder<'static>>),
-    /// In folded text, where any white space matches any other.
+    /// Literally, in folded text, except that any white space matches any other.
     Spaced(Box<Expression>),
     /// In the text as written.
     Regex(Box<Expression>),
 }
 
 impl Sought {
-    /// The first match in a text, which is folded for words and phrases.
+    /// Returns the first match in a text. For words and phrases, `text` must be folded.
     pub(crate) fn find(&self, text: &str, stopped: Stopped<'_>) -> Option<Range<usize>> {
         match self {
             Self::Word(word) => {
@@ -83,8 +83,8 @@ impl Compiled {
         }
     }
 
-    /// Whether a match in a piece of a text is always one in the whole text. This is not true of an expression with
-    /// assertions, which may match at the end of a piece.
+    /// Whether a match in a piece of a text is always a match in the complete text. This is not true of an expression
+    /// with assertions, which may match only because a piece ends.
     pub(crate) const fn is_in_whole(&self) -> bool {
         match &self.sought {
             Sought::Regex(expression) => expression.is_in_whole(),
@@ -92,7 +92,7 @@ impl Compiled {
         }
     }
 
-    /// Whether a piece of a text may contain the term.
+    /// Whether some piece of a text may contain the term. False only if no piece contains it.
     pub(crate) fn may_be_in(&self, text: &Folding<'_>, stopped: Stopped<'_>) -> bool {
         match &self.sought {
             Sought::Regex(expression) if !expression.is_in_whole() => self.is_near(text),
@@ -100,7 +100,8 @@ impl Compiled {
         }
     }
 
-    /// Whether a text contains the literals of the term, except those with white space.
+    /// Whether a text contains a literal of each index term. Index terms with a space are ignored, because the text may
+    /// contain other white space instead.
     fn is_near(&self, text: &Folding<'_>) -> bool {
         let plain = |term: &&index_terms::Term| !term.iter().any(|one| one.contains(' '));
         let has = |term: &index_terms::Term| {
@@ -177,7 +178,7 @@ fn parse(term: &Term, pattern: &str, flags: Flags) -> Result<Hir, Wrong> {
     })
 }
 
-/// The pattern of a phrase in which any white space matches any other.
+/// Returns the pattern that finds a phrase, in which any white space matches any other.
 fn spaced(phrase: &str) -> String {
     let (mut pattern, mut rest) = (String::new(), phrase);
     while let Some(at) = rest.find(char::is_whitespace) {

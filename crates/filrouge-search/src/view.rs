@@ -1,19 +1,20 @@
-//! A view of JSON text: the escapes of its strings resolved, everything else as written.
+//! A view of a JSON text, in which the escapes of strings are resolved and everything else is as written.
 //!
-//! The arguments of a tool are JSON. A search for a quotation mark or a line feed refers to the argument, a search for
-//! a key to the JSON text. Both occur in one view, and each position in the view maps to a position in the text.
+//! The arguments of a tool call are JSON. A search for a quotation mark or a line feed means the value of an argument;
+//! a search for the name of an argument means the JSON text. The view contains both, and each position in the view maps
+//! to a position in the text as written.
 
 /// A JSON text with its escapes resolved.
 #[derive(Debug)]
 pub(crate) struct View {
     pub(crate) text: String,
-    /// The starts of the segments, in the view and in the text as written; segments are alternately an escape and a
-    /// text without escapes.
+    /// The start of each segment after the first escape, in the view and in the text as written. The segments are
+    /// alternately an escape and a text without escapes.
     segments: Vec<(usize, usize)>,
 }
 
 impl View {
-    /// The view of a text; `None` when the text is not JSON or has no escapes.
+    /// Returns the view of a text; `None` if the text does not begin like JSON, or has no escapes.
     pub(crate) fn of(raw: &str) -> Option<Self> {
         let mut slash = memchr::memchr(b'\\', raw.as_bytes())?;
         if !raw.trim_start().starts_with(['{', '[', '"']) {
@@ -42,7 +43,7 @@ impl View {
         }
     }
 
-    /// Maps a position of the view to the text as written.
+    /// Maps a position in the view to the position in the text as written.
     pub(crate) fn written_position(&self, at: usize) -> usize {
         let n = self.segments.partition_point(|(here, _)| *here <= at);
         match n.checked_sub(1).and_then(|n| self.segments.get(n)) {
@@ -51,7 +52,8 @@ impl View {
         }
     }
 
-    /// Maps a position of the text as written to the view; one within an escape to the start of the escape.
+    /// Maps a position in the text as written to the position in the view. A position within an escape maps to the
+    /// start of the escape.
     pub(crate) fn view_position(&self, written: usize) -> usize {
         let n = self
             .segments
@@ -65,8 +67,8 @@ impl View {
     }
 }
 
-/// The character for which the escape at the beginning stands, and the length of the escape. An invalid escape stands
-/// for its backslash.
+/// Returns the character for which the escape at the beginning of a text stands, and the length of the escape in bytes.
+/// In an invalid escape, only the backslash counts, and stands for itself.
 fn escaped(text: &str) -> (char, usize) {
     let bytes = text.as_bytes();
     match bytes.get(1) {
@@ -81,7 +83,7 @@ fn escaped(text: &str) -> (char, usize) {
     }
 }
 
-/// Decodes `\uXXXX`, or a surrogate pair of two.
+/// Decodes the `\uXXXX`, or the surrogate pair of two, at the beginning of a text.
 fn spelled(text: &str) -> Option<(char, usize)> {
     let first = unit(text)?;
     if let Some(c) = char::from_u32(first) {
@@ -97,6 +99,7 @@ fn spelled(text: &str) -> Option<(char, usize)> {
     Some(pair.map_or((char::REPLACEMENT_CHARACTER, 6), |c| (c, 12)))
 }
 
+/// Returns the number in the `\uXXXX` at the beginning of a text.
 fn unit(text: &str) -> Option<u32> {
     let digits = text.strip_prefix("\\u")?.get(..4)?;
     let digit = |code: u32, c: char| Some(code * 16 + c.to_digit(16)?);

@@ -1,4 +1,4 @@
-//! The evidence of one message: the texts in which the terms occur, and the kind of match.
+//! Computes the evidence of one message from the texts in which terms occur, and from how they occur.
 
 use filrouge_sources::Role;
 use memchr::memmem::Finder;
@@ -10,15 +10,15 @@ use crate::rank::{Evidence, Weight};
 use crate::search_document::{Piece, SearchDocument, folded_literal};
 use crate::term::Folding;
 
-/// The words of a search, prepared for ranking.
+/// The words and phrases of a search, prepared for ranking.
 #[derive(Debug, Default)]
 pub(crate) struct Words {
     each: Vec<Word>,
-    /// A finder of all words in sequence, in the order of the query; `None` for a single word.
+    /// A finder of all words next to each other, in the order of the query; `None` if there are fewer than two.
     together: Option<Finder<'static>>,
 }
 
-/// A word, folded.
+/// A folded word or phrase.
 #[derive(Debug)]
 struct Word {
     /// The bit of its term.
@@ -55,9 +55,9 @@ impl Words {
 /// The matches in one message.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct MessageMatches {
-    /// The terms in its texts, by the weight of the text.
+    /// For each weight, the terms that texts of this weight contain, as bits.
     bits: [u64; Weight::ALL.len()],
-    /// The terms that occur as whole words.
+    /// The terms that occur as whole words, as bits.
     whole_words: u64,
     near: bool,
 }
@@ -89,12 +89,12 @@ impl MessageMatches {
         self.near |= together.is_some_and(|all| all.find(text.folded().as_bytes()).is_some());
     }
 
-    /// The terms that were found.
+    /// Returns the terms that were found, as bits.
     pub(crate) fn terms(&self) -> u64 {
         self.bits.iter().fold(0, |all, bits| all | bits)
     }
 
-    /// The evidence of the message, once all its texts were added; `None` when it does not match.
+    /// Returns the evidence of the message, after all its texts were added; `None` if the message does not match.
     pub(crate) fn evidence(&self, matcher: &Matcher, words: &Words) -> Option<Evidence> {
         if !matcher.accepts(self.terms()) {
             return None;
@@ -117,7 +117,7 @@ impl MessageMatches {
     }
 }
 
-/// The evidence of a message or a title; `None` when it does not match.
+/// Returns the evidence of a message or a title; `None` if it does not match.
 pub(crate) fn weigh(
     matcher: &Matcher,
     words: &Words,

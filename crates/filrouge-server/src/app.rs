@@ -1,4 +1,4 @@
-//! The shared state of the native routes. It does not depend on any route.
+//! The state that the native routes share.
 
 use std::ops::Deref;
 use std::sync::Arc;
@@ -64,12 +64,14 @@ impl App {
         }
     }
 
-    /// Why the ledger's index is not up to date.
+    /// Returns why the ledger's index could not be updated; `None` if the newest update succeeded, or if there is no
+    /// index.
     pub(crate) fn search_failure(&self) -> Option<String> {
         let failure = self.search.feed.as_ref()?.failure()?;
         Some(failure.detail)
     }
 
+    /// Returns what is wrong with the anchor or the witness; `None` if nothing is, or if there is no anchor.
     pub(crate) fn anchor_failure(&self) -> Option<String> {
         self.anchor.as_ref().and_then(|keeper| keeper.failure())
     }

@@ -1,4 +1,5 @@
-//! The native routes of DESIGN §12 over the HTTP layer, webhooks and metrics; it mounts the other HTTP wires.
+//! The server: the native routes of DESIGN §12 over the HTTP layer, webhooks, and metrics. The server also mounts the
+//! other HTTP wires.
 
 mod app;
 mod mcp;

@@ -7,7 +7,7 @@ mod alone;
 
 pub use alone::serve_mcp;
 
-/// The histories that `/mcp` serves, and the host names that it accepts.
+/// The histories that `/mcp` serves besides the ledger, and the host names that it accepts.
 #[derive(Clone)]
 pub struct McpSettings {
     /// Histories that every caller can read, whatever their owner; none by default.

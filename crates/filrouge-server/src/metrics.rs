@@ -1,4 +1,5 @@
-//! The metrics of the store and its surroundings for `/metrics`: one table, built at each scrape.
+//! The metrics for `/metrics` that are read from the running server at each scrape: those of the store, the hot store,
+//! live calls, the spool and the search index.
 
 use std::sync::atomic::Ordering;
 
@@ -12,14 +13,15 @@ use prometheus_client::registry::Registry;
 use crate::app::App;
 use crate::routes::readiness;
 
-/// Metrics without labels: kind, name, help, value.
+/// Registers metrics without labels. A row has the kind, the name, the help text and the value.
 macro_rules! rows {
     ($registry:ident: $($kind:ident $name:literal $help:literal = $value:expr;)+) => {$(
         $registry.register($name, $help, $kind::new($value));
     )+};
 }
 
-/// A counter with labels. Label values come from the program or from a short fixed list, never from callers.
+/// Registers a counter with labels. `counts` has each combination of label values with its count. The values come from
+/// the program or from a short fixed list, never from callers.
 fn register_labeled<const N: usize, V: Into<String>>(
     registry: &mut Registry,
     (name, help): (&str, &str),
@@ -35,7 +37,7 @@ fn register_labeled<const N: usize, V: Into<String>>(
     registry.register(name, help, family);
 }
 
-/// All current metrics.
+/// Returns the metrics with their current values.
 pub(crate) async fn scraped(app: &App) -> Registry {
     let mut all = Registry::with_prefix("filrouge");
     store(app, &mut all).await;
@@ -81,7 +83,7 @@ fn secrets(app: &App, all: &mut Registry) {
     register_labeled(all, ("credentials", help), labels, masked.chain(refused));
 }
 
-/// The hot store, and what is not recorded in the ledger (DESIGN §7).
+/// Adds the metrics of the hot store, and of what is not recorded in the ledger (DESIGN §7).
 fn scopes(app: &App, all: &mut Registry) {
     let upkeep = &app.upkeep;
     let tiers = app.tiers();
@@ -131,7 +133,7 @@ fn scopes(app: &App, all: &mut Registry) {
     register_labeled(all, ("items_not_recorded", help), ["channel"], items);
 }
 
-/// Live calls (DESIGN §6).
+/// Adds the metrics of live calls (DESIGN §6).
 fn calls(app: &App, all: &mut Registry) {
     let counts = app.upkeep.counters();
     rows! { all:
@@ -151,7 +153,7 @@ fn calls(app: &App, all: &mut Registry) {
     register_labeled(all, ("resumes", help), ["source", "fallback"], resumes);
 }
 
-/// The spool (DESIGN §6, "Ledger down").
+/// Adds the metrics of the spool (DESIGN §6, "Ledger down").
 fn spool(app: &App, all: &mut Registry) {
     let view = app.spool().map(Spooling::view);
     let view = view.unwrap_or_default();
@@ -169,7 +171,7 @@ fn spool(app: &App, all: &mut Registry) {
     }
 }
 
-/// The index of the ledger (DESIGN §10).
+/// Adds the metrics of the ledger's search index (DESIGN §10).
 fn search(app: &App, all: &mut Registry) {
     let feed = app.search.feed.as_ref();
     let counts = feed.map(|feed| feed.counts()).unwrap_or_default();

@@ -1,5 +1,5 @@
-//! The provider streams in progress: counted, flushed before another caller ends their turns, and waited for when the
-//! server stops.
+//! The provider streams that this process records now. They are counted; a recording is flushed before another request
+//! ends its turn; and a server that stops waits until they have ended.
 
 use std::collections::HashMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -15,17 +15,18 @@ use tokio::time::timeout;
 
 use filrouge_http::Metrics;
 
-/// How long to wait for a recording to write its pending content.
+/// How long a request that ends a turn waits until the turn's recording has written its pending content.
 const FLUSH_WITHIN: Duration = Duration::from_secs(2);
 
-/// A request to flush: answered once the recording has written its pending content.
+/// A request to flush: the recording sends through it once it has written its pending content.
 pub(crate) type Flush = oneshot::Sender<()>;
 
 /// All recordings of a server.
 #[derive(Debug)]
 pub(crate) struct Recordings {
-    /// The channel of each turn's recording that requests a flush.
+    /// For each turn that is being recorded, the channel through which a flush is requested.
     flushes: Mutex<HashMap<TurnId, mpsc::Sender<Flush>>>,
+    /// The number of recordings in progress.
     under_way: watch::Sender<usize>,
     gauge: Gauge,
     ended: Family<Vec<(&'static str, String)>, Counter>,
@@ -54,11 +55,11 @@ impl Recordings {
     }
 
     fn flushes(&self) -> MutexGuard<'_, HashMap<TurnId, mpsc::Sender<Flush>>> {
-        // Each change of the map is a single call.
+        // Each change of the map is a single call, so the map is valid even if a thread panicked.
         self.flushes.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Registers the recording of a turn: the returned handle receives requests to flush.
+    /// Registers the recording of a turn until the returned handle is dropped. The handle receives requests to flush.
     pub(crate) fn register(&self, turn: TurnId) -> Registered<'_> {
         let (sender, requests) = mpsc::channel(4);
         self.flushes().insert(turn, sender.clone());
@@ -75,14 +76,15 @@ impl Recordings {
         self.flushes().contains_key(&turn)
     }
 
-    /// Lets a turn's recording in this process, if any, write its pending content, so that the ended turn includes it.
+    /// If this process records the turn, waits until the recording has written its pending content, at most
+    /// [`FLUSH_WITHIN`]. A request calls this before it ends the turn, so that the turn includes the content.
     pub(crate) async fn flush(&self, turn: TurnId) {
         let Some(recording) = self.flushes().get(&turn).cloned() else {
             return;
         };
         let (done, written) = oneshot::channel();
         let flushing = async {
-            // A recording that has ended meanwhile has no pending content.
+            // A recording that has ended has no pending content.
             if recording.send(done).await.is_ok() {
                 let _ = written.await;
             }
@@ -143,9 +145,10 @@ impl Drop for Registered<'_> {
     }
 }
 
-/// A recording in progress.
+/// A recording in progress, for the counters.
 pub(crate) struct UnderWay<'r> {
     all: &'r Recordings,
+    /// The numbers of unknown events and drafts that were added to the counters so far.
     counted: (u64, u64),
 }
 
@@ -155,7 +158,7 @@ impl UnderWay<'_> {
         self.all.bytes.inc_by(bytes as u64);
     }
 
-    /// Updates the counts to the totals of unknown events and drafts so far.
+    /// Updates the counters. `now` has the numbers of unknown events and drafts of this recording so far.
     pub(crate) fn counts(&mut self, now: (u64, u64)) {
         let before = std::mem::replace(&mut self.counted, now);
         let (unknown, drafts) = (&self.all.unknown_events, &self.all.drafts);
@@ -163,7 +166,8 @@ impl UnderWay<'_> {
         drafts.inc_by(now.1.saturating_sub(before.1));
     }
 
-    /// Counts the end. The outcome is the turn's final state, the code of the lease error that ended it, or `lost`.
+    /// Counts the end of the recording. `outcome` is the turn's status, the code of the lease error that ended the
+    /// recording, or `lost` after any other failure.
     pub(crate) fn ended(&self, format: &str, outcome: &str) {
         let labels = [("format", format), ("outcome", outcome)];
         let labels = labels.map(|(name, value)| (name, value.to_owned()));

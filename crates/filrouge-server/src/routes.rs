@@ -32,7 +32,8 @@ mod turns;
 
 pub(crate) use health::readiness;
 
-/// All routes with their OpenAPI description. A route without an annotation cannot be added.
+/// Returns all native routes except `/mcp`, with their OpenAPI description. A route without an annotation cannot be
+/// added.
 pub(crate) fn api() -> OpenApiRouter<App> {
     OpenApiRouter::default()
         .routes(routes!(sessions::create, sessions::list))
@@ -77,7 +78,7 @@ pub(crate) fn api() -> OpenApiRouter<App> {
         .routes(routes!(openapi::show))
 }
 
-/// The native routes over `app`, and MCP.
+/// Returns the native routes over `app`, including `/mcp`, as a wire.
 pub(crate) fn wire(app: App) -> Wire {
     let routes = Router::from(api()).route(mcp::PATH, post(mcp::call));
     Wire {

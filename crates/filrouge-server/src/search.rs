@@ -1,4 +1,4 @@
-//! The settings of searches: with the ledger's index, if the server keeps one.
+//! The settings of searches, and the searchers that use them.
 
 use std::sync::Arc;
 
@@ -10,7 +10,7 @@ use filrouge_search::{LedgerSearch, Searcher};
 use filrouge_sources::Library;
 use tokio::runtime::Handle;
 
-/// The parts that searches use. Without them, a search scans everything.
+/// The parts that searches use; each is optional. Without indexes, a search scans everything.
 #[derive(Clone, Default)]
 pub struct SearchSettings {
     /// Keeps the index of the ledger up to date.
@@ -22,12 +22,13 @@ pub struct SearchSettings {
 }
 
 impl SearchSettings {
-    /// Searches the part of the ledger that `caller` may read.
+    /// Returns a searcher over the part of the ledger that `caller` may read.
     pub(crate) fn of_ledger(&self, engine: &Arc<Engine>, caller: &Caller) -> Searcher {
         self.of_sources(Library::new(Vec::new(), 0), engine, caller)
     }
 
-    /// Searches histories that every caller may read, and the part of the ledger that `caller` may read.
+    /// Returns a searcher over `histories`, which every caller may read, and over the part of the ledger that `caller`
+    /// may read.
     pub(crate) fn of_histories(
         &self,
         histories: &Library,

@@ -1,4 +1,4 @@
-//! Serves requests, and stops without dropping one.
+//! Serves requests, and stops in order: requests, deliveries and recordings in progress may finish.
 
 use std::future::Future;
 use std::time::Duration;
@@ -12,12 +12,13 @@ use crate::webhooks::Webhooks;
 
 /// How often the sweep checks for turns with abandoned streams.
 const SWEEP_STREAMS_EVERY: Duration = Duration::from_secs(5);
-/// Silent turns are swept too, once in this many rounds.
+/// In one of this many rounds, the sweep checks for all abandoned turns, not only for those with streams.
 const SWEEP_EVERY: u32 = 6;
-/// How long recordings may take to write their ends once no connection is left: longer than the wait for a store.
+/// How long recordings may take to end after the last connection was closed. This is longer than a write waits for a
+/// store that does not answer.
 const RECORDINGS_WITHIN: Duration = Duration::from_secs(15);
 
-/// Serves, and delivers webhooks, until `stop` completes; then finishes work in progress and closes the ledger.
+/// Serves requests and delivers webhooks until `stop` completes; then finishes work in progress, and closes the ledger.
 ///
 /// # Errors
 /// When the listener fails.

@@ -1,8 +1,8 @@
-//! Webhooks: the change feed, delivered to receivers (DESIGN §10).
+//! Webhooks: the change feed, delivered over HTTP to configured receivers (DESIGN §10).
 //!
-//! Batches are delivered in order, one at a time, at least once. A note of the store holds the position that a
-//! receiver has confirmed, so that any process that serves the store continues where another one stopped; of several
-//! such processes, one sends at a time.
+//! Batches of changes are delivered in order, one at a time, at least once. A note in the store contains the position
+//! that the receiver has confirmed, so that any process that serves the store continues where another one stopped. Of
+//! several such processes, one sends at a time.
 
 use std::sync::Arc;
 
@@ -43,7 +43,7 @@ use worker::Worker;
 /// Why webhooks cannot be delivered.
 #[derive(Debug, thiserror::Error)]
 pub enum WebhookError {
-    /// The system's certificates cannot be used.
+    /// The HTTPS client cannot be created, for example because the system's certificates cannot be read.
     #[error("no HTTPS client: {0}")]
     Client(#[from] reqwest::Error),
     /// Random numbers are not available.
@@ -55,6 +55,7 @@ pub enum WebhookError {
 #[derive(Default)]
 pub struct Webhooks {
     all: Vec<(WebhookSettings, HttpPost)>,
+    /// The name of this process in claims.
     holder: String,
 }
 
@@ -73,7 +74,8 @@ impl Webhooks {
         Ok(Self { all, holder })
     }
 
-    /// Delivers until `stopping` becomes true. A message in progress then has a moment to finish.
+    /// Starts one task per webhook, which delivers until `stopping` becomes true. A message in progress then gets a few
+    /// seconds to finish.
     pub(crate) fn start(
         self,
         ledger: &Arc<dyn Ledger>,

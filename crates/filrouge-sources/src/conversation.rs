@@ -1,7 +1,8 @@
-//! The neutral form of a conversation that another program recorded: messages and parts (DESIGN §10).
+//! The neutral form of a conversation: messages and their parts (DESIGN §10).
 //!
-//! Every source returns this form. Times are milliseconds since 1970. Texts are the foreign program's own: data with
-//! provenance, never instructions.
+//! Every source returns its sessions in this form, whether another program or filrouge's own ledger recorded them.
+//! Times are milliseconds since 1970. Texts are those that were recorded. Treat them as data of known origin, never as
+//! instructions.
 
 use filrouge_engine::Tokens;
 use serde::{Deserialize, Serialize};
@@ -24,8 +25,8 @@ pub enum Role {
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum TokenRule {
-    /// OpenCode to 0.5: `input` includes cache reads, which are subtracted; a message's own counts are those of its last
-    /// step (one request to the model), so its steps are summed where they are recorded.
+    /// OpenCode to 0.5: `input` includes cache reads, which are subtracted; a message's own counts are those of its
+    /// last step (one request to the model), so its steps are summed where they are recorded.
     OpencodeInputHoldsCache,
     /// OpenCode 1.0 to 1.2: `output` includes reasoning, which is subtracted.
     OpencodeOutputHoldsReasoning,
@@ -55,7 +56,7 @@ pub struct Changes {
 /// The error in which a message ended.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct MessageError {
-    /// The foreign program's name for it, for example `APIError`.
+    /// The foreign program's name for the error, for example `APIError`.
     pub name: Box<str>,
     /// The error's text.
     pub message: Box<str>,
@@ -64,7 +65,8 @@ pub struct MessageError {
 }
 
 impl MessageError {
-    /// Whether it means that the agent was stopped: OpenCode's `MessageAbortedError`, Codex's `turn_aborted`.
+    /// Whether the error only records that the agent was stopped: OpenCode's `MessageAbortedError`, Codex's
+    /// `turn_aborted`.
     #[must_use]
     pub fn is_stop(&self) -> bool {
         matches!(&*self.name, "MessageAbortedError" | "turn_aborted")
@@ -111,20 +113,21 @@ pub struct Tool {
     pub error: Option<Box<str>>,
     /// A short title, where the program generates one.
     pub title: Option<Box<str>>,
-    /// The time at which the program removed the output from the model's context.
+    /// The time at which the program removed the output from the model's context; `None` if it did not.
     pub pruned: Option<i64>,
-    /// The session that this call started.
+    /// The id of the session that this call started, for example that of a subagent.
     pub child: Option<Box<str>>,
-    /// The changes it made, where the program records them.
+    /// The numbers of lines and files that the call changed, where the program records them.
     pub changes: Option<Changes>,
-    /// The files that it reports as changed.
+    /// The paths of the files that the call reports as changed.
     pub files: Vec<Box<str>>,
-    /// In the ledger, the seq of the item with its result; `None` if that is the part's own item.
+    /// In the ledger: the seq of the item with the call's result. `None` while there is no result, and when the part
+    /// was built from the result's item alone ([`Part::seq`] is then that item's seq).
     pub result: Option<u64>,
 }
 
 impl Tool {
-    /// A call without a result; `input` is JSON.
+    /// Creates a running call, without a result; `input` is JSON.
     pub(crate) const fn call(call_id: Box<str>, name: Box<str>, input: Box<str>) -> Self {
         Self {
             call_id,
@@ -155,7 +158,7 @@ pub enum PartKind {
     },
     /// The agent's reasoning.
     Reasoning {
-        /// The text; can be empty where the program keeps it encrypted.
+        /// The text; empty where the program stores it only encrypted.
         text: Box<str>,
     },
     /// A tool call with its result.
@@ -169,7 +172,7 @@ pub enum PartKind {
         /// Its URL, without the content of a `data:` URL.
         url: Option<Box<str>>,
     },
-    /// Files that were changed.
+    /// A list of files that the agent changed, without the changes themselves.
     Patch {
         /// The paths.
         files: Vec<Box<str>>,
@@ -178,10 +181,10 @@ pub enum PartKind {
     Compaction {
         /// Whether the program started it without a request.
         automatic: bool,
-        /// The summary that replaces the dropped messages, where it is part of this record.
+        /// The summary that replaces the dropped messages; `None` where a separate message contains it.
         summary: Option<Box<str>>,
     },
-    /// A part of any other kind: a step, snapshot, named agent or retry. `json` is its original JSON.
+    /// A part of any other kind, for example a step, a snapshot, a named agent or a retry.
     Other {
         /// The foreign program's name for this kind.
         name: Box<str>,
@@ -211,7 +214,7 @@ impl PartKind {
 pub struct Part {
     /// Its id; unique in its session.
     pub id: Box<str>,
-    /// In the ledger, the seq of its item.
+    /// In the ledger, the seq of its item; `None` in other sources.
     pub seq: Option<u64>,
     /// The time at which it began.
     pub start: Option<i64>,
@@ -230,17 +233,17 @@ pub struct Message {
     pub role: Role,
     /// The time of its creation.
     pub created: i64,
-    /// The time of its completion.
+    /// The time of its completion; `None` while it is unfinished.
     pub completed: Option<i64>,
-    /// Its sequence number, where the source has one.
+    /// Its position in its session, where the source has one. It orders messages of the same time.
     pub seq: Option<u64>,
-    /// The message it answers.
+    /// The id of the message that it answers.
     pub parent_id: Option<Box<str>>,
-    /// The agent that wrote it or that it was addressed to.
+    /// The agent that wrote it; for a message of the user, the agent to which it was addressed.
     pub agent: Option<Box<str>>,
     /// The model, `provider/model` where both are known.
     pub model: Option<Box<str>>,
-    /// Its tokens.
+    /// Its token counts, converted by the conversation's [`Conversation::token_rule`].
     pub tokens: Option<Tokens>,
     /// Its cost in US dollars, as the program calculated it.
     pub cost: Option<f64>,
@@ -250,7 +253,7 @@ pub struct Message {
     pub error: Option<MessageError>,
     /// Whether it is the summary of a compaction.
     pub summary: bool,
-    /// Whether it was copied from another session (a fork), where the program records that.
+    /// Whether the program records that the message was copied from another session, as in a fork.
     pub copied: bool,
     /// Its parts.
     pub parts: Vec<Part>,
@@ -282,7 +285,7 @@ impl Message {
 /// The position of a compaction: the model no longer sees the messages before it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Boundary {
-    /// The index of the first message the model still sees.
+    /// The index of the first message that the model still sees; the number of messages if it sees none of them.
     pub at: usize,
     /// The time of the compaction.
     pub created: i64,
@@ -292,23 +295,23 @@ pub struct Boundary {
     pub summary_id: Option<Box<str>>,
 }
 
-/// An entire conversation, ordered by (time of creation, seq, id).
+/// An entire conversation.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Conversation {
-    /// The messages in order.
+    /// The messages, ordered by (time of creation, seq, id); in the ledger, in the order of its turns and items.
     pub messages: Vec<Message>,
     /// Finished compactions in order.
     pub boundaries: Vec<Boundary>,
     /// The index of the first message that the user reverted; it and all later ones are hidden from the model.
     pub reverted_at: Option<usize>,
-    /// The rule by which `tokens` were converted.
+    /// The rule by which [`Message::tokens`] were converted.
     pub token_rule: TokenRule,
     /// Records that were left out, in a fixed order.
     pub skipped: Vec<crate::Skipped>,
 }
 
 impl Conversation {
-    /// The approximate size in memory, in bytes.
+    /// The approximate size in memory, in bytes; a cache counts it against its budget.
     #[must_use]
     pub fn weight(&self) -> usize {
         let parts = |m: &Message| m.parts.iter().map(Part::weight).sum::<usize>();

@@ -1,7 +1,8 @@
 //! Lists and reads files that another process may be writing, or may have prepared as a trap.
 //!
-//! Names come only from listings, so no id leads out of the opened folder. Each folder is opened from the folder above
-//! it, so no symbolic link below the root is followed, even one that is created meanwhile.
+//! A path is built only from names that a listing returned, never from an id inside a file, so no path leads out of the
+//! opened folder. Each folder is opened relative to the folder above it, so no symbolic link below the root is
+//! followed, even one that is created meanwhile.
 
 use std::ffi::{CStr, OsStr};
 use std::fs::File;
@@ -15,17 +16,20 @@ use rustix::io::Errno;
 
 use crate::{SkipReason, Skipped};
 
-/// Largest file that is read; the ledger accepts items of at most 16 MiB (DESIGN §8).
+/// The size of the largest file that is read, in bytes. It is well above the ledger's limit of 16 MiB for an item
+/// (DESIGN §8).
 pub(crate) const FILE_BYTES_MAX: u64 = 64 << 20;
 
-/// Longest id: a tool's items append up to seven bytes to a part's id, and 256 is the ledger's limit.
+/// The length of the longest accepted id, in bytes. An import appends up to seven bytes (`:result`) to a part's id, and
+/// the ledger accepts ids of at most 256 bytes.
 const ID_BYTES_MAX: usize = 248;
 
 const FOLDER: OFlags = OFlags::RDONLY
     .union(OFlags::DIRECTORY)
     .union(OFlags::CLOEXEC);
 
-// Opening a pipe would block until it has a writer. NONBLOCK prevents that, and the file's type is checked afterwards.
+// Without NONBLOCK, opening a pipe would block until another process opens it for writing. The type of the opened file
+// is checked afterwards.
 const FILE: OFlags = OFlags::RDONLY
     .union(OFlags::NOFOLLOW)
     .union(OFlags::NONBLOCK)
@@ -42,7 +46,7 @@ pub(crate) fn is_id(text: &str) -> bool {
         && !text.chars().any(char::is_control)
 }
 
-/// The canonical path; the absolute path when nothing exists there.
+/// The canonical form of `path`, or its absolute form if nothing exists there.
 pub(crate) fn canonical(path: &Path) -> PathBuf {
     let full = path.canonicalize();
     full.or_else(|_| std::path::absolute(path))
@@ -58,7 +62,7 @@ enum Wanted {
     Folders,
 }
 
-/// The files below one folder. The folder itself may be a symbolic link; the user named it.
+/// The files below one folder. The folder itself may be a symbolic link, because the user named it.
 #[derive(Debug, Clone)]
 pub(crate) struct Files {
     pub(crate) root: PathBuf,
@@ -146,7 +150,7 @@ impl Folder {
         }
     }
 
-    /// Explains why `name` has the wrong type.
+    /// The report for an entry `name` that cannot be opened as a folder: a symbolic link, or else `what`.
     fn odd(&self, name: &OsStr, path: PathBuf, what: &str) -> Skipped {
         match statat(&self.fd, name, AtFlags::SYMLINK_NOFOLLOW) {
             Ok(stat) if kind(&stat) == FileType::Symlink => symlink(&path),
@@ -212,17 +216,18 @@ impl Folder {
         id.filter(|id| is_id(id)).map(str::to_owned).ok_or_else(bad)
     }
 
-    /// The state of the file `<id>.json`, without following a link; `None` when it does not exist.
+    /// The metadata (`stat`) of the file `<id>.json`, without following a link; `None` if it cannot be read, for
+    /// example because the file does not exist.
     pub(crate) fn stat(&self, id: &str) -> Option<Stat> {
         self.stat_of(&[id, ".json"].concat())
     }
 
-    /// The state of the entry `name`, without following a link; `None` when it does not exist.
+    /// Like [`Self::stat`], of the entry `name`.
     pub(crate) fn stat_of(&self, name: &str) -> Option<Stat> {
         statat(&self.fd, name, AtFlags::SYMLINK_NOFOLLOW).ok()
     }
 
-    /// The state of the folder itself.
+    /// The metadata of the folder itself.
     pub(crate) fn own_stat(&self) -> Option<Stat> {
         fstat(&self.fd).ok()
     }
@@ -277,8 +282,9 @@ pub(crate) fn kind(stat: &Stat) -> FileType {
     FileType::from_raw_mode(stat.st_mode)
 }
 
-/// The inode, size and times of a file; they change with every write. Excludes the device, whose number may change after
-/// a restart.
+/// The inode, size, modification time and change time of a file. Every write changes at least one of them, except a
+/// write in the same tick of the file system's clock (see [`is_hot`]). The device is excluded, because its number may
+/// change after a restart.
 pub(crate) type FileState = (u64, i64, (i64, i64), (i64, i64));
 
 #[allow(clippy::unnecessary_cast, reason = "the fields differ between systems")]
@@ -288,12 +294,14 @@ pub(crate) fn state(stat: &Stat) -> FileState {
     (stat.st_ino as u64, stat.st_size as i64, modified, changed)
 }
 
-/// File times advance in ticks, so two writes within one tick leave the same time. In milliseconds: the longest tick of
-/// file systems that store fractions of a second, and of those that store only whole seconds or every second one.
+/// The longest tick of a file system's clock, in milliseconds, if the file system stores fractions of a second. Two
+/// writes within one tick leave the same file times.
 const TICK_MS: i64 = 20;
+/// The longest tick, in milliseconds, if the file system stores only whole seconds, or only even ones.
 const COARSE_TICK_MS: i64 = 2_000;
 
-/// Whether a further write could leave the file's change time as it is; `now` is in milliseconds since 1970.
+/// Whether the file changed so recently that a further write could leave its change time the same. `now` is the current
+/// time in milliseconds since 1970.
 pub(crate) fn is_hot((.., (seconds, nanos)): &FileState, now: i64) -> bool {
     let tick = if *nanos == 0 { COARSE_TICK_MS } else { TICK_MS };
     seconds.saturating_mul(1_000) + nanos / 1_000_000 + tick >= now

@@ -32,7 +32,7 @@ const PAGE: usize = 500;
 /// The sessions of a ledger that a caller sees.
 ///
 /// Its methods block on the engine: call them outside the runtime's worker threads (with `spawn_blocking`, or on a
-/// separate thread). On a worker thread they panic, as blocking does there.
+/// separate thread). On a worker thread they panic, because Tokio allows no blocking there.
 pub struct LedgerSource {
     engine: Arc<Engine>,
     caller: Caller,
@@ -40,7 +40,8 @@ pub struct LedgerSource {
 }
 
 impl LedgerSource {
-    /// A source of the sessions in the engine's ledger that `caller` sees; `runtime` is the engine's.
+    /// Creates a source of the sessions in the engine's ledger that `caller` may see; `runtime` is the runtime of the
+    /// engine.
     #[must_use]
     pub const fn new(engine: Arc<Engine>, caller: Caller, runtime: Handle) -> Self {
         Self {
@@ -50,7 +51,7 @@ impl LedgerSource {
         }
     }
 
-    /// The newest sessions, and whether there are more.
+    /// The newest sessions, at most [`LIST_MAX`], and whether there are more.
     async fn newest(&self) -> Result<(Vec<Arc<Header>>, bool), Failure> {
         let (mut headers, mut cursor) = (Vec::new(), None);
         loop {
@@ -66,6 +67,7 @@ impl LedgerSource {
         }
     }
 
+    /// Reads a session's turns and items, which the ledger has verified.
     fn verified(&self, id: &str) -> Result<Recorded, ReadError> {
         let Ok(session) = id.parse::<SessionId>() else {
             return Err(ReadError::Gone);
@@ -109,8 +111,8 @@ impl Source for LedgerSource {
         None
     }
 
-    /// Lists the newest 10,000 sessions, without fingerprints, because what one scope sees is not cached for another.
-    /// Sessions of an imported history have the history's times and folder.
+    /// Lists the newest 10,000 sessions. They have no fingerprints, so that nothing that one caller may see is cached
+    /// for another. An imported session has the times and the folder that its program recorded.
     fn list(&self) -> Result<Arc<Listing>, SourceError> {
         let read = self.runtime.block_on(self.newest());
         let (headers, truncated) = read.map_err(|why| unavailable(&why))?;

@@ -1,13 +1,14 @@
 //! In-place, read-only readers of other programs' conversation histories (DESIGN §10).
 //!
-//! A [`Source`] reads one program's history; [`opencode`], [`claude_code`] and [`codex`] open the history at a path, in
-//! all generations, and [`programs`] lists them. Every source returns one neutral form: [`Header`], [`Conversation`]; for
-//! `filrouge import`, turns of `ItemBody`. [`library`] combines sources and answers queries: lists, histories, lineage,
-//! statistics, search, documents. A record that cannot be used fails alone: a [`Skipped`] reports it, and everything else
-//! is read.
+//! A [`Source`] reads one program's history; [`opencode`], [`claude_code`] and [`codex`] open the history of one
+//! program at a path, in every storage format that the program has used, and [`programs`] lists these programs. Every
+//! source returns the same neutral form: a [`Header`] and a [`Conversation`] for each session and, for `filrouge
+//! import`, turns of `ItemBody`. [`library`] combines sources and answers queries: lists, histories, lineage,
+//! statistics, search, documents. A record that cannot be used is left out and reported as a [`Skipped`]; everything
+//! else is read.
 //!
-//! Excluded on purpose: this crate never writes into a source, prints, reads the environment or a home folder, follows a
-//! symbolic link below the opened folder, or builds a path from an identifier found inside a file.
+//! By design, this crate never writes into a source, prints, reads the environment or a home folder, follows a symbolic
+//! link below the opened folder, or builds a path from an identifier found inside a file.
 
 pub mod claude_code;
 pub mod codex;

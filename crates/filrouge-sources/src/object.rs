@@ -12,10 +12,11 @@ use serde_json::value::RawValue;
 use crate::raw::Raw;
 use crate::{SkipReason, Skipped};
 
-/// The years 1 to 9999 in milliseconds: RFC 3339 cannot represent other years.
+/// The times that are accepted, in milliseconds since 1970: the years 1 to 9999, because RFC 3339 cannot represent
+/// others.
 const MILLIS: std::ops::RangeInclusive<i64> = -62_135_596_800_000..=253_402_207_200_000;
 
-/// The reason why a text is not a usable object.
+/// The reason why a text or a line cannot be used, and the details as text for people.
 pub(crate) type Refusal = (SkipReason, String);
 
 /// Converts a refusal to a report.
@@ -27,7 +28,7 @@ pub(crate) fn skip(path: &Path, (reason, detail): Refusal) -> Skipped {
 #[derive(Default)]
 pub(crate) struct Object<'a>(Vec<(Key<'a>, &'a str)>);
 
-/// A key, copied only when it contains escapes.
+/// A key; its text is copied only if it contains escapes.
 #[derive(PartialEq, Eq, serde::Deserialize)]
 struct Key<'a>(#[serde(borrow)] Cow<'a, str>);
 
@@ -59,7 +60,7 @@ impl<'de> Deserialize<'de> for Entries<'de> {
 }
 
 impl<'a> Object<'a> {
-    /// Reads the text of a file or of a value inside one.
+    /// Parses a text that is one JSON object. Fails if a key occurs twice.
     pub(crate) fn parse(text: &'a str) -> Result<Self, Refusal> {
         let entries: Entries<'a> = serde_json::from_str(text).map_err(|e| refusal(text, &e))?;
         if let Some(key) = duplicate(&entries.0) {
@@ -72,7 +73,7 @@ impl<'a> Object<'a> {
         Ok(Self(entries.collect()))
     }
 
-    /// An object with one field.
+    /// Creates an object with one field; without a field if the value is absent.
     pub(crate) fn with_field(key: &'a str, value: Raw<'a>) -> Self {
         let entry = value.json().map(|json| (Key(Cow::Borrowed(key)), json));
         Self(entry.into_iter().collect())
@@ -117,7 +118,7 @@ impl<'a> Object<'a> {
         }
     }
 
-    /// Whether `key` is true.
+    /// Whether the value of `key` is `true`.
     pub(crate) fn is_true(&self, key: &str) -> bool {
         self.at(key).is_true()
     }
@@ -128,7 +129,7 @@ impl<'a> Object<'a> {
         millis(&number)
     }
 
-    /// The number of `key` as a count: never negative, fractions truncated.
+    /// The number of `key` as a count; a negative number becomes 0, and a fraction is truncated.
     pub(crate) fn count(&self, key: &str) -> Option<u64> {
         let number: serde_json::Number = serde_json::from_str(self.get(key)?).ok()?;
         number
@@ -153,7 +154,8 @@ impl<'a> Object<'a> {
     }
 }
 
-/// A key that occurs twice. Most objects are small: comparing all pairs is faster than hashing.
+/// A key that occurs twice, if there is one. For small objects, and most are small, comparing all pairs is faster than
+/// hashing.
 fn duplicate<'e>(entries: &'e [(Key<'_>, &RawValue)]) -> Option<&'e str> {
     if entries.len() <= 16 {
         let keys = entries.iter().enumerate();
@@ -174,7 +176,7 @@ pub(crate) fn millis(number: &serde_json::Number) -> Option<i64> {
     MILLIS.contains(&millis).then_some(millis)
 }
 
-/// The text of a JSON string token; invalid Unicode becomes U+FFFD.
+/// The text of a JSON string token; invalid Unicode becomes U+FFFD. Empty if `token` is not a string token.
 pub(crate) fn plain(token: &str) -> String {
     match JsonText::from_raw(RawJson::from_checked(token)) {
         Ok(text) => text.to_plain(),
@@ -189,7 +191,7 @@ pub(crate) fn check_value(text: &str) -> Result<&str, Refusal> {
     Ok(raw.get())
 }
 
-/// Checks that JSON is not nested deeper than the ledger accepts, including the levels that mapping adds.
+/// Checks that JSON is not nested deeper than the ledger accepts, less the levels that the conversion to an item adds.
 pub(crate) fn check_depth(json: &str) -> Result<(), Refusal> {
     let levels = MAX_NESTING - 8;
     check_nesting_within(json.as_bytes(), levels).map_err(|_| {
@@ -200,6 +202,7 @@ pub(crate) fn check_depth(json: &str) -> Result<(), Refusal> {
     })
 }
 
+/// Converts an error of the JSON parser.
 fn refusal(text: &str, error: &serde_json::Error) -> Refusal {
     let place = format!("line {}, column {}", error.line(), error.column());
     if text.contains('\0') {
@@ -234,7 +237,7 @@ impl Writer {
         self.0.push_str(raw);
     }
 
-    /// Adds a text.
+    /// Adds a text as a JSON string.
     pub(crate) fn text(&mut self, key: &str, text: &str) {
         self.raw(key, JsonText::from_plain(text).as_token());
     }
@@ -258,7 +261,7 @@ impl Writer {
         self.0.is_empty()
     }
 
-    /// The object's text.
+    /// Returns the object as JSON.
     pub(crate) fn finish(mut self) -> String {
         self.0.push_str(if self.0.is_empty() { "{}" } else { "}" });
         self.0

@@ -2,8 +2,9 @@
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// Applies `each` to every element and returns the results in the order of the elements. Two threads share the work,
-/// element by element, when there are at least `enough` elements for each of them.
+/// Applies `each` to every element and returns the results in the order of the elements. If there are at least `enough`
+/// elements for each of two threads, two threads share the work, element by element; otherwise the calling thread does
+/// all of it.
 pub fn on_two_threads<T: Sync, R: Send>(
     all: &[T],
     enough: usize,

@@ -1,4 +1,4 @@
-//! Describes a program whose history is read, apart from its formats.
+//! Describes a program whose history is read: its name, its folders, and how its history is opened.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -13,21 +13,22 @@ pub type Opened = Result<Vec<Arc<dyn Source>>, SourceError>;
 pub struct Program {
     /// Its name in settings, commands and answers: [`Source::name`].
     pub name: &'static str,
-    /// The histories that are read, for help texts.
+    /// The files that are read, for help texts.
     pub help: &'static str,
     /// Advice on the path to pass when its history is not found.
     pub hint: &'static str,
     /// The default locations of its history, in order of precedence. Empty if they cannot be determined.
     pub places: fn(&dyn Surroundings) -> Vec<PathBuf>,
-    /// Opens the history at a path, including storages that appear there later.
+    /// Opens the history at a path. The sources include storages that appear there later.
     ///
     /// Fails with [`SourceError`]: nothing exists at the path, nothing is recognized, or it is not readable.
     pub open: fn(&Path) -> Opened,
-    /// Like `open`, for a history that may not exist yet: the source is empty until one does.
+    /// Like `open`, but for a history that may not exist yet: the source has no sessions until the history exists.
     pub watch: fn(&Path) -> Vec<Arc<dyn Source>>,
 }
 
-/// The environment in which programs find their folders. This crate does not read it.
+/// The environment in which programs find their folders. The caller implements this trait, because this crate does not
+/// read the environment.
 pub trait Surroundings {
     /// The path in an environment variable.
     fn path_in(&self, variable: &str) -> Option<PathBuf>;
@@ -37,7 +38,7 @@ pub trait Surroundings {
 }
 
 impl dyn Surroundings + '_ {
-    /// The folder in an environment variable, or else one in the user's home.
+    /// The folder that an environment variable names, or else the folder `in_home` in the user's home.
     pub(crate) fn folder(&self, variable: &str, in_home: &str) -> Option<PathBuf> {
         let named = self.path_in(variable);
         named.or_else(|| self.home().map(|home| home.join(in_home)))

@@ -1,4 +1,4 @@
-//! Values of a record in their original JSON; a value is copied only when it is used.
+//! Values of a record in their original JSON. A value is decoded only when it is used.
 
 use std::borrow::Cow;
 
@@ -13,7 +13,7 @@ use crate::object::{Object, plain};
 pub(crate) struct Raw<'a>(Option<&'a str>);
 
 impl<'a> Raw<'a> {
-    /// The value of a JSON text; absent for `None` and `null`.
+    /// Creates the value of a JSON text; `None` and `null` both give an absent value.
     pub(crate) fn of(json: Option<&'a str>) -> Self {
         Self(json.filter(|json| *json != "null"))
     }
@@ -23,7 +23,7 @@ impl<'a> Raw<'a> {
         self.0
     }
 
-    /// The JSON token of a string.
+    /// The JSON token of a string, with its quotes and escapes; `None` for any other type.
     pub(crate) fn token(self) -> Option<&'a str> {
         self.0.filter(|raw| raw.starts_with('"'))
     }
@@ -49,12 +49,12 @@ impl<'a> Raw<'a> {
         self.0 == Some("true")
     }
 
-    /// An integer that is not negative.
+    /// A nonnegative integer; `None` for any other value.
     pub(crate) fn number(self) -> Option<u64> {
         self.0?.parse().ok()
     }
 
-    /// Any number.
+    /// Any finite number.
     pub(crate) fn float(self) -> Option<f64> {
         self.0?.parse().ok().filter(|n: &f64| n.is_finite())
     }
@@ -65,7 +65,7 @@ impl<'a> Raw<'a> {
         Object::parse(raw).ok()
     }
 
-    /// The values of a list.
+    /// The values of a list; `None` for anything else.
     pub(crate) fn list(self) -> Option<Vec<Raw<'a>>> {
         let values: Vec<&RawValue> = serde_json::from_str(self.0?).ok()?;
         let values = values.into_iter().map(|value| Raw::of(Some(value.get())));

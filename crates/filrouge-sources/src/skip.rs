@@ -78,8 +78,8 @@ impl Skipped {
     }
 }
 
-/// Writes a path, with replacement characters where it is not Unicode: serde refuses such a path, but a report must not fail
-/// because of it.
+/// Writes a path, with replacement characters where it is not Unicode: serde refuses a path that is not Unicode, but a
+/// report must not fail because of it.
 fn lossy_path<S: Serializer>(path: &Path, s: S) -> Result<S::Ok, S::Error> {
     s.serialize_str(&path.to_string_lossy())
 }

@@ -1,4 +1,4 @@
-//! The interface through which every history is read (DESIGN §10).
+//! [`Source`]: the interface through which every history is read (DESIGN §10).
 
 use std::collections::{BTreeSet, HashMap, hash_map};
 use std::hash::{DefaultHasher, Hash, Hasher};
@@ -38,9 +38,9 @@ pub struct Header {
     pub source: &'static str,
     /// The generation of its storage, for example `sqlite`.
     pub generation: &'static str,
-    /// The session that started it.
+    /// The id of the session that started it, for example as a subagent.
     pub parent_id: Option<Box<str>>,
-    /// The session it was forked from, where the program records that.
+    /// The id of the session from which it was forked, where the program records that.
     pub fork_of: Option<Box<str>>,
     /// Its project's id.
     pub project_id: Option<Box<str>>,
@@ -64,7 +64,8 @@ pub struct Header {
     pub archived: Option<i64>,
     /// The changes it made, as the program's own summary reports them.
     pub changes: Option<Changes>,
-    /// Its fingerprint when it was listed, if the listing computes one. Use [`Source::fingerprint`].
+    /// Its fingerprint when it was listed; `None` if the listing does not compute fingerprints. Callers use
+    /// [`Source::fingerprint`] instead, which then computes it.
     pub fingerprint: Option<Fingerprint>,
 }
 
@@ -83,11 +84,12 @@ pub struct Listing {
     pub headers: Vec<Arc<Header>>,
     /// Records that were left out, in a fixed order.
     pub skipped: Vec<Skipped>,
-    /// Sessions that are also stored in an older generation, which is not read.
+    /// Reports of sessions that are stored in two generations: the newer one is read, and the report names the older
+    /// one.
     pub shadowed: Vec<Skipped>,
     /// Storages of the history that cannot be read, each with the reason.
     pub unavailable: Vec<String>,
-    /// Whether there are more sessions than a source lists.
+    /// Whether the source has more sessions than this listing contains.
     pub truncated: bool,
 }
 
@@ -100,8 +102,8 @@ impl Listing {
         self
     }
 
-    /// Adds the listing of an older storage. When two sessions have one id, the first one is kept; `seen` has the
-    /// generation of each session listed so far.
+    /// Adds the listing of an older storage. A session whose id was already added is not added again, but reported as
+    /// shadowed. `seen` contains the generation of each session added so far.
     pub(crate) fn add(&mut self, older: &Self, seen: &mut HashMap<Box<str>, &'static str>) {
         for header in &older.headers {
             match seen.entry(header.id.clone()) {
@@ -120,7 +122,7 @@ impl Listing {
         self.truncated |= older.truncated;
     }
 
-    /// The generations of its sessions, as a text.
+    /// The generations of the listed sessions, separated by commas.
     #[must_use]
     pub fn generations(&self) -> String {
         let generations: BTreeSet<_> = self.headers.iter().map(|h| h.generation).collect();
@@ -128,7 +130,7 @@ impl Listing {
     }
 }
 
-/// Reports a session that is read from another storage, of generation `read`.
+/// The report for a session that is not read from this storage, because one of generation `read` has it too.
 pub(crate) fn shadowed(header: &Header, read: &str) -> Skipped {
     Skipped {
         path: format!("{} in {}", header.id, header.generation).into(),
@@ -145,8 +147,8 @@ pub trait Source: Send + Sync {
     /// The program that wrote the history: `opencode`, `claude-code`, `codex`, or `ledger`.
     fn name(&self) -> &'static str;
 
-    /// The canonical path, as far as it exists: an index of the source is named after it. `None`: the source is never
-    /// indexed.
+    /// The canonical path of the history; the absolute path if nothing exists there. The search index of the history is
+    /// named after it. `None`, as for the ledger: the history has no such index, and each query lists it anew.
     fn path(&self) -> Option<&Path>;
 
     /// Lists the current sessions.
@@ -156,7 +158,8 @@ pub trait Source: Send + Sync {
     fn list(&self) -> Result<Arc<Listing>, SourceError>;
 
     /// The fingerprint of a listed session. It can be older than the state that a later [`Source::read`] returns, but
-    /// never newer. `None`: the session is read for every query, and neither cached nor indexed.
+    /// never newer. `None`: the session is read anew for every query, and neither cached nor indexed by its
+    /// fingerprint.
     fn fingerprint(&self, header: &Header) -> Option<Fingerprint> {
         header.fingerprint
     }
@@ -164,11 +167,11 @@ pub trait Source: Send + Sync {
     /// Reads the current state of a session with all its messages.
     ///
     /// # Errors
-    /// [`ReadError::Gone`] for an id that the source does not have; [`ReadError::Skipped`] when the session's own record
-    /// can no longer be used.
+    /// [`ReadError::Gone`] for an id that the source does not have; [`ReadError::Skipped`] when the session's own
+    /// record can no longer be used.
     fn read(&self, id: &str) -> Result<Conversation, ReadError>;
 
-    /// A session in the ledger's form, as turns and items; `None` for other programs.
+    /// A session in the ledger's form, as turns and items; `None` for a source of another program.
     ///
     /// # Errors
     /// [`ReadError`], as [`Source::read`].
@@ -176,7 +179,7 @@ pub trait Source: Send + Sync {
         Ok(None)
     }
 
-    /// A session as turns, for `filrouge import`; memory is bounded by that session.
+    /// Reads a session as turns, for `filrouge import`. Needs memory for that session only.
     ///
     /// # Errors
     /// [`ReadError`], as [`Source::read`].
@@ -200,10 +203,10 @@ pub trait Source: Send + Sync {
 /// The reason why a session cannot be read.
 #[derive(Debug, Clone, thiserror::Error)]
 pub enum ReadError {
-    /// The source does not have it, or no longer has it.
+    /// The source does not have the session, or no longer has it.
     #[error("there is no such session")]
     Gone,
-    /// Its own record cannot be used.
+    /// The session's own record cannot be used.
     #[error(transparent)]
     Skipped(#[from] Skipped),
     /// The source does not answer at all; the text is for people.
@@ -240,7 +243,7 @@ pub enum SourceError {
     Unreadable {
         /// The path that cannot be read.
         path: PathBuf,
-        /// The reason that they report.
+        /// The reason, as the operating system or the database reports it.
         reason: String,
     },
 }

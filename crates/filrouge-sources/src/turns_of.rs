@@ -1,10 +1,10 @@
-//! Converts a conversation in the neutral form to turns and items. Each program's [`Records`] add the data that the
+//! Converts a conversation in the neutral form to turns and items. A program's [`Records`] add the data that the
 //! neutral form lacks.
 //!
 //! | part | role, channel | `parts` |
 //! |---|---|---|
 //! | text of the user | user, `question` (system, `system_note` when synthetic) | text |
-//! | text of the agent | assistant, `observation` (the turn assigns `final` and `partial`, a compaction `summary`) | text |
+//! | text of the agent | assistant, `observation` (an answer: `final` or `partial`; a summary: `summary`) | text |
 //! | text of the program | system, `system_note` | text |
 //! | reasoning | assistant, `thought` | reasoning |
 //! | tool | assistant, `tool_call` and, once it ended, tool, `tool_result` | tool_call, tool_result |
@@ -12,9 +12,9 @@
 //! | compaction | system, `summary` with its summary, else `system_note` | text, compaction |
 //! | any other | system, `system_note` | the part's original JSON |
 //!
-//! An item has the id of its part (a tool's two items add `:call` and `:result`), so the same input yields the same
-//! items. A message's usage is stored with its last item. A turn begins with what the user typed; text that the program
-//! injected belongs to the current turn, or to the first turn if it precedes that.
+//! An item has the id of its part (with `:call` or `:result` appended for the two items of a tool call), so the same
+//! input always yields the same items. A message's usage is stored with its last item. A turn begins with what the user
+//! typed. Text that the program injected belongs to the current turn; if it precedes all turns, to the first one.
 
 mod items;
 
@@ -34,17 +34,19 @@ pub(crate) use items::{ItemDraft, latency};
 /// The messages of one turn, by index.
 #[derive(Default)]
 struct Group {
-    /// The id of a question that cannot be read; the turn gets that id.
+    /// The id of the turn's question if the question exists but cannot be read. It becomes the id of the turn.
     unreadable_question: Option<Box<str>>,
+    /// The message with which the turn begins; `None` if it begins with an answer.
     question: Option<usize>,
-    /// Injected messages before the question.
+    /// Injected messages before the question; only the first turn has some.
     before: Vec<usize>,
+    /// All other messages.
     rest: Vec<usize>,
 }
 
 /// The differences between programs, and the data that items keep in addition to the neutral form.
 pub(crate) trait Records {
-    /// The place of a message, or of a part of it, in reports.
+    /// The file or row of a message, or of one of its parts, as reports name it.
     fn place(&self, message: &Message, part: Option<&Part>) -> PathBuf;
 
     /// Whether the message is a question that begins a turn.
@@ -52,7 +54,7 @@ pub(crate) trait Records {
         is_question(message)
     }
 
-    /// Whether the first turn can begin with the message although it is not a question.
+    /// Whether the first turn can begin with this message, which is not a question.
     fn can_begin_first_turn(&self, message: &Message) -> bool {
         message.role == Role::Assistant
     }
@@ -62,32 +64,33 @@ pub(crate) trait Records {
         None
     }
 
-    /// Whether the message is not complete yet.
+    /// Whether the message is not complete yet; it is then left out and reported.
     fn is_open(&self, message: &Message) -> bool {
         message.completed.is_none()
     }
 
-    /// Whether the agent would have continued after an answer; `still_open` means that the newest answer has not ended.
+    /// Whether the agent would have continued after the answer `message`, the last complete one of its turn.
+    /// `still_open`: a later answer has begun and is not complete.
     fn has_more(&self, message: &Message, still_open: bool) -> bool {
         still_open || calls_last(message)
     }
 
-    /// Whether every part becomes an item, even one that a session cannot store: one with an invalid or repeated
-    /// id, and one that is not JSON, which becomes a text.
+    /// Whether every part becomes an item, even one that an import would refuse: a part with an invalid or repeated id,
+    /// or a part with invalid JSON, which becomes a text.
     fn keeps_all(&self) -> bool {
         false
     }
 
-    /// Completes the items of a part.
+    /// Adds the program's data to the items of a part.
     fn complete_part(&self, _: &Message, _: &Part, _: &mut [ItemDraft]) {}
 
-    /// Completes the items of a message.
+    /// Adds the message's own data to its items, which can be changed, added or removed.
     fn complete_message(&self, message: &Message, drafts: &mut Vec<ItemDraft>) {
         items::complete(message, drafts);
     }
 }
 
-/// Records of one file; the neutral form contains all their data.
+/// The records of a program whose data the neutral form contains completely; the path is the session's file.
 struct Neutral<'a>(&'a Path);
 
 impl Records for Neutral<'_> {
@@ -96,13 +99,13 @@ impl Records for Neutral<'_> {
     }
 }
 
-/// Converts a session to turns. `path` is the place that reports name.
+/// Converts a session to turns. `path` is the file that reports name.
 pub(crate) fn turns_of(header: &Header, conversation: &Conversation, path: &Path) -> LoadedSession {
     let session = (header.clone(), metadata_of(header));
     load(session, conversation, &Neutral(path))
 }
 
-/// Builds a loaded session from a header with its metadata and a conversation.
+/// Builds a loaded session from a conversation, and from its header with the program's metadata.
 pub(crate) fn load(
     (session, notes): (Header, Writer),
     conversation: &Conversation,
@@ -120,7 +123,7 @@ pub(crate) fn load(
     }
 }
 
-/// The turns of a conversation, and everything that belongs to no turn.
+/// The turns of a conversation, and reports of everything that was left out.
 pub(crate) fn turns(
     program: &'static str,
     conversation: &Conversation,
@@ -163,6 +166,7 @@ fn is_question(message: &Message) -> bool {
     message.role == Role::User && !message.summary && message.parts.iter().any(typed)
 }
 
+/// Assigns the messages to turns.
 fn group_turns(messages: &[Message], records: &dyn Records) -> Vec<Group> {
     let mut groups: Vec<Group> = Vec::new();
     let mut before = Vec::new();
@@ -198,7 +202,8 @@ fn group_turns(messages: &[Message], records: &dyn Records) -> Vec<Group> {
     groups
 }
 
-/// Builds one turn; `None` when none of its content can be recorded.
+/// Builds one turn; `None` if none of its content can be recorded. `newest`: whether it is the last turn of the
+/// conversation.
 fn turn(
     messages: &[Message],
     group: &Group,
@@ -225,7 +230,7 @@ fn turn(
     let outcome = match last.map(|at| &done[at].error) {
         Some(Some(error)) if !still_open && error.is_stop() => TurnStatus::Cancelled,
         Some(Some(_)) if !still_open => TurnStatus::Failed,
-        // In an older turn, no answer will follow the tools, because the user has asked something else.
+        // In an older turn no further answer will follow, because the user has asked something else since.
         Some(None) if !more || !(still_open || newest) => TurnStatus::Finalized,
         _ => TurnStatus::Interrupted,
     };
@@ -277,8 +282,9 @@ fn calls_last(message: &Message) -> bool {
     last.is_some_and(|part| matches!(part.kind, PartKind::Tool(_)))
 }
 
-/// Sets the channel of the last answer's last text by the outcome of the turn. A text before tools is not the answer,
-/// because the agent would have continued.
+/// Marks the answer of a turn among the items of the turn's last complete message of the agent: its last text gets the
+/// channel `final` or `partial`, by the outcome. `more`: whether the agent would have continued; the text is then not
+/// the answer.
 fn mark_answer(drafts: &mut [ItemDraft], more: bool, outcome: TurnStatus) {
     let channel = match outcome {
         TurnStatus::Finalized if !more => Channel::Final,
@@ -290,6 +296,7 @@ fn mark_answer(drafts: &mut [ItemDraft], more: bool, outcome: TurnStatus) {
     }
 }
 
+/// The metadata of a turn: the ids of its complete messages and of its open ones.
 fn metadata<'m>(
     program: &str,
     done: impl Iterator<Item = &'m &'m Message>,

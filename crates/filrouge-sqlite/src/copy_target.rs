@@ -1,7 +1,8 @@
-//! A SQLite file as the target of a copy.
+//! A SQLite file as the target of a copy of a store.
 //!
-//! The row `copying` of the table `store` marks an unfinished copy and holds its source's name; `copier` names the run
-//! that may continue it. The transaction that finishes the copy deletes both.
+//! The row `copying` of the table `store` marks an unfinished copy and contains the name of its source. The row
+//! `copier` names the run (one process's attempt) that may continue the copy. The transaction that finishes the copy
+//! deletes both rows.
 
 use std::fs;
 use std::os::unix::fs::MetadataExt;
@@ -21,7 +22,7 @@ use crate::migrate;
 use crate::open::{self, Options};
 use crate::rows::Rows;
 
-/// A file into which a store is copied; only [`CopyTarget::begin`] creates it.
+/// A file into which a store is copied. [`CopyTarget::begin`] creates the file; nothing else does.
 pub struct SqliteCopyTarget {
     options: Options,
     running: Option<RunningCopy>,
@@ -36,7 +37,7 @@ struct RunningCopy {
 }
 
 impl SqliteCopyTarget {
-    /// Creates a target. Uses only the path, the keyring, the source of randomness and the busy timeout of `options`.
+    /// Creates a target. Uses only the path, the source of randomness and the busy timeout of `options`.
     #[must_use]
     pub fn new(options: Options) -> Self {
         Self {
@@ -45,6 +46,7 @@ impl SqliteCopyTarget {
         }
     }
 
+    /// The copy that [`CopyTarget::begin`] began.
     fn running(&mut self) -> Result<&mut RunningCopy, Failure> {
         let not = || Failure::new(ErrorCode::Internal, "the copy was not begun");
         self.running.as_mut().ok_or_else(not)
@@ -58,6 +60,7 @@ fn store_value(conn: &Connection, name: &str) -> Result<Option<String>, Failure>
     value.optional().map_err(failure)
 }
 
+/// Writes a value into the table `store`.
 fn put(conn: &Connection, name: &str, value: &str) -> Result<(), Failure> {
     let sql =
         "INSERT INTO store (name, value) VALUES (?1, ?2) ON CONFLICT DO UPDATE SET value = ?2";
@@ -73,7 +76,8 @@ pub(crate) fn refuse_unfinished(conn: &Connection, path: &Path) -> Result<(), Fa
     }
 }
 
-/// The contents of a file that is empty or belongs to filrouge.
+/// Examines a file: whether it contains a store, an unfinished copy, or nothing. Fails if the file belongs to another
+/// program.
 fn contents(conn: &Connection) -> Result<TargetContents, Failure> {
     let file = migrate::identify(conn)?;
     if !file.ours {
@@ -104,7 +108,7 @@ fn file(path: &Path) -> Result<(u64, u64), Failure> {
 }
 
 impl RunningCopy {
-    /// Begins a transaction of this run; fails if another run has taken over the copy.
+    /// Begins a transaction of this run; fails if another run continues the copy since.
     fn transaction(&mut self) -> Result<Transaction<'_>, Failure> {
         let behavior = TransactionBehavior::Immediate;
         let tx = self.conn.transaction_with_behavior(behavior);
@@ -178,11 +182,11 @@ impl CopyTarget for SqliteCopyTarget {
         raise_session_counter(&tx, newest).map_err(failure)?;
         tx.execute("DELETE FROM store WHERE name IN ('copying', 'copier')", [])
             .map_err(failure)?;
-        // An earlier run may have copied contents that were erased since.
+        // An earlier run may have copied contents that were erased in the source since; the WAL may still contain them.
         let commit = Rows(&tx).newest_log()?;
         erasure::note(&tx, commit.map_or(0, |row| row.commit_no)).map_err(failure)?;
         tx.commit().map_err(failure)?;
-        // The copy is finished: if the WAL cannot be emptied now, the next opening empties it.
+        // The copy is finished, even if the WAL cannot be emptied now: the next opening of the store then empties it.
         let emptied = Erasure::resume(&running.conn, busy_timeout);
         if let Err(failure) = emptied {
             tracing::warn!(%failure, "the WAL was not emptied; the next opening does it");
@@ -191,7 +195,7 @@ impl CopyTarget for SqliteCopyTarget {
     }
 }
 
-/// Makes new sessions get numbers above `newest`, as in the store that was copied.
+/// Raises the counter of sessions, so that new sessions get numbers above `newest`, as in the store that was copied.
 fn raise_session_counter(conn: &Connection, newest: SessionPk) -> rusqlite::Result<()> {
     let newest = i64::try_from(newest).unwrap_or(i64::MAX);
     let sql = "UPDATE sqlite_sequence SET seq = max(seq, ?1) WHERE name = 'session'";

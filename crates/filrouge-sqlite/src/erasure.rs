@@ -1,8 +1,9 @@
 //! Removes redacted content from the WAL (docs/format.md §SQLite).
 //!
-//! Redaction rewrites pages, and `secure_delete` leaves no content in their free space; but the WAL keeps the old
-//! pages until it is emptied. A redaction therefore notes its commit in the store, and the note is deleted once the
-//! WAL has been emptied: when a process dies in between, the next one finishes the work.
+//! A redaction rewrites pages, and `secure_delete` overwrites the old contents in them. But the WAL contains the old
+//! pages until it is emptied. So a redaction writes a note with the number of its commit into the store, and the note
+//! is deleted once the WAL has been emptied. If a process dies in between, the next one finds the note and empties the
+//! WAL. An erasure of a session does the same.
 
 use std::time::Duration;
 
@@ -11,18 +12,18 @@ use rusqlite::{Connection, OptionalExtension};
 
 use crate::error::{failure, is_io_failure};
 
-/// The maximum time that the first attempt waits for readers before the redaction is answered; later attempts do not
-/// wait.
+/// The maximum time that the attempt directly after a redaction waits for readers, before the redaction is answered.
+/// Retries do not wait.
 const READERS_TIMEOUT: Duration = Duration::from_millis(500);
 
 /// Redactions whose contents may still be in the WAL.
 pub(crate) struct Erasure {
-    /// The newest redaction's commit, as noted in the store.
+    /// The commit that the note names; `None` if there is no note.
     pending: Option<String>,
     busy_timeout: Duration,
 }
 
-/// Notes, in the transaction of commit `commit_no`, that this commit erases contents.
+/// Writes the note in the transaction of the commit `commit_no`, which erases contents.
 pub(crate) fn note(conn: &Connection, commit_no: u64) -> rusqlite::Result<()> {
     let sql = "INSERT INTO store (name, value) VALUES ('erasing', ?1)
          ON CONFLICT DO UPDATE SET value = ?1";
@@ -31,7 +32,7 @@ pub(crate) fn note(conn: &Connection, commit_no: u64) -> rusqlite::Result<()> {
 }
 
 impl Erasure {
-    /// Finishes the erasure that an ended process left unfinished.
+    /// Reads the note when a store is opened, and empties the WAL if an ended process left it.
     pub(crate) fn resume(conn: &Connection, busy_timeout: Duration) -> Result<Self, Failure> {
         let mut erasure = Self {
             pending: read_note(conn).map_err(failure)?,
@@ -43,13 +44,14 @@ impl Erasure {
         Ok(erasure)
     }
 
-    /// Empties the WAL after the commit of a redaction; waits up to [`READERS_TIMEOUT`] for readers that prevent it.
+    /// Empties the WAL after the commit of a redaction; waits up to [`READERS_TIMEOUT`] for readers that prevent this.
     pub(crate) fn begin(&mut self, conn: &Connection, commit_no: u64) -> rusqlite::Result<()> {
         self.pending = Some(commit_no.to_string());
         self.attempt(conn, READERS_TIMEOUT)
     }
 
-    /// Takes over a note that another process has written; that process may have exited before emptying the WAL.
+    /// Reads a note that another process may have written. That process may have exited before it emptied the WAL, so
+    /// this one empties it too.
     pub(crate) fn take_over(&mut self, conn: &Connection) -> rusqlite::Result<()> {
         if self.pending.is_none() {
             self.pending = read_note(conn)?;
@@ -57,7 +59,7 @@ impl Erasure {
         Ok(())
     }
 
-    /// Retries emptying the WAL, if readers prevented it.
+    /// Empties the WAL without waiting, if an earlier attempt failed. Called after each later commit.
     pub(crate) fn retry_pending(&mut self, conn: &Connection) -> rusqlite::Result<()> {
         match self.pending {
             Some(_) => self.attempt(conn, Duration::ZERO),
@@ -70,6 +72,8 @@ impl Erasure {
         self.attempt(conn, READERS_TIMEOUT)
     }
 
+    /// Tries to empty the WAL, and then deletes the note. Fails only if the disk failed; any other failure is logged,
+    /// and a later call retries.
     fn attempt(&mut self, conn: &Connection, timeout: Duration) -> rusqlite::Result<()> {
         conn.busy_timeout(timeout)?;
         let emptied = empty(conn);
@@ -81,7 +85,7 @@ impl Erasure {
         match done {
             Ok(true) => self.pending = None,
             Ok(false) => tracing::debug!("readers prevent emptying the WAL; it will be retried"),
-            // A failed flush must reach the writer; no other error endangers the commit.
+            // The writer must see a failed flush. No other error endangers a commit.
             Err(error) if is_io_failure(&error) => return Err(error),
             Err(error) => tracing::warn!(%error, "the WAL was not emptied; it will be retried"),
         }
@@ -89,7 +93,7 @@ impl Erasure {
     }
 }
 
-/// The commit that the note names: the newest redaction after which the WAL has not been emptied.
+/// The commit that the note names: the newest one that erased contents and after which the WAL has not been emptied.
 fn read_note(conn: &Connection) -> rusqlite::Result<Option<String>> {
     let sql = "SELECT value FROM store WHERE name = 'erasing'";
     conn.prepare_cached(sql)?
@@ -104,7 +108,8 @@ fn empty(conn: &Connection) -> rusqlite::Result<bool> {
     Ok(busy == 0)
 }
 
-/// Deletes the note if it is still `note`. A newer one is another process's, which may not have emptied the WAL yet.
+/// Deletes the note if it is still `note`. A newer note was written by another process, which may not have emptied the
+/// WAL yet.
 fn delete_note(conn: &Connection, note: &str) -> rusqlite::Result<()> {
     let sql = "DELETE FROM store WHERE name = 'erasing' AND value = ?1";
     conn.prepare_cached(sql)?.execute([note])?;

@@ -1,4 +1,5 @@
-//! Maps SQLite's result codes to failures; no other module knows them.
+//! Maps SQLite's result codes to failures of the store and the index. (`foreign/error.rs` does this for other programs'
+//! databases.)
 
 use filrouge_types::{ErrorCode, Failure};
 use rusqlite::ffi;
@@ -30,13 +31,13 @@ pub(crate) fn failure(error: rusqlite::Error) -> Failure {
     Failure::new(code, format!("SQLite: {error}"))
 }
 
-/// Whether the disk failed during a flush: the state of the kernel's pages is then unknown, and a retry would trust
-/// pages that may be lost.
+/// Whether the system reported an I/O error. If a flush failed, the state of the kernel's cached pages is unknown, and
+/// a retry would rely on pages that may be lost.
 pub(crate) fn is_io_failure(error: &rusqlite::Error) -> bool {
     matches!(error, rusqlite::Error::SqliteFailure(e, _) if e.code == ffi::ErrorCode::SystemIoFailure)
 }
 
-/// Whether another connection holds a lock: a retry can help.
+/// Whether another connection holds a lock, so that a retry can succeed.
 pub(crate) fn is_busy(error: &rusqlite::Error) -> bool {
     matches!(error, rusqlite::Error::SqliteFailure(e, _)
         if matches!(e.code, ffi::ErrorCode::DatabaseBusy | ffi::ErrorCode::DatabaseLocked))

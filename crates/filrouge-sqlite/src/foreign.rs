@@ -1,11 +1,12 @@
 //! Reads another program's SQLite database in place (DESIGN §10).
 //!
-//! The database is never written, checkpointed or copied, even while its own program writes. When its log is empty, it
-//! is read as an immutable file, so that SQLite creates no file next to it; the files' states are compared before and
-//! after, to detect writes. A database with a log is read with it: SQLite then needs the log's index, the `-shm` file,
-//! and creates it when it is missing. No other file is ever created.
+//! The database is never written, checkpointed or copied, and its own program may write to it at the same time. If the
+//! write-ahead log is empty, the database is read as an immutable file, so that SQLite creates no file next to it. The
+//! states of the files are compared before and after, to detect writes. If the log is not empty, it is read too. For
+//! that, SQLite needs the log's index, the `-shm` file, and creates it if it is missing. No other file is ever created.
 //!
-//! No signature of this module contains a type of SQLite's, so that readers of foreign formats need not link SQLite.
+//! No signature of this module contains a type of the crate `rusqlite`, so that crates that read foreign formats need
+//! not depend on it.
 
 mod error;
 mod files;
@@ -30,24 +31,28 @@ use files::{FileStates, immutable_address, in_wal_mode, wal_of};
 /// The largest value that is read, in bytes. A row of 458 MB was seen in an OpenCode database.
 pub const VALUE_BYTES_MAX: i32 = 64 << 20;
 
-/// How long a query waits for another program's lock: OpenCode's commits take milliseconds, and a caller waits for the
-/// answer.
+/// How long a query waits for another program's lock. This is short, because a caller waits for the answer, but long
+/// enough for OpenCode's commits, which take milliseconds.
 const BUSY_TIMEOUT: Duration = Duration::from_secs(1);
 
-/// The time after a timeout in which queries do not wait for locks, because one answer runs several queries.
+/// After a wait for a lock has timed out, queries do not wait for locks for this time. One answer runs several queries,
+/// which would otherwise all wait.
 const BUSY_AGAIN: Duration = Duration::from_secs(2);
 
 /// The maximum number of connections kept for later reads.
 const IDLE_MAX: usize = 3;
 
-/// A foreign database. Readers do not wait for each other.
+/// Another program's database. Several threads can read it at the same time, each with its own connection.
 pub struct ForeignDatabase {
-    /// Without symbolic links: SQLite names the log after the link's target.
+    /// The path without symbolic links, because SQLite names the log after the target of a link.
     path: PathBuf,
+    /// The path of the write-ahead log.
     wal: PathBuf,
+    /// How long a query waits for a lock.
     busy_timeout: Duration,
     /// The time at which a wait for a lock last timed out.
     timed_out_at: Mutex<Option<Instant>>,
+    /// Connections that no reader uses now.
     idle: Mutex<Vec<Opened>>,
 }
 
@@ -55,14 +60,16 @@ pub struct ForeignDatabase {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct DatabaseFingerprint(FileStates);
 
-/// A connection, and the state of the files when it was opened.
+/// A connection.
 struct Opened {
     sqlite: Connection,
+    /// The state of the files when the connection was opened.
     files: FileStates,
+    /// Whether SQLite treats the file as one that nobody writes: it then ignores locks and the log.
     immutable: bool,
 }
 
-/// One snapshot of a database: all queries see the same state.
+/// One snapshot of a database: all its queries see the same state.
 pub struct Reader<'a> {
     path: &'a Path,
     sqlite: &'a Connection,
@@ -117,7 +124,8 @@ impl ForeignDatabase {
         self.noting_timeouts(|| self.read_now(&mut run))
     }
 
-    /// Runs `query`, and notes whether a wait for a lock timed out; later queries then do not wait.
+    /// Runs `query`, and records whether a wait for a lock timed out. If so, later queries do not wait for
+    /// [`BUSY_AGAIN`].
     fn noting_timeouts<T>(
         &self,
         query: impl FnOnce() -> Result<T, ForeignError>,
@@ -143,6 +151,7 @@ impl ForeignDatabase {
         }
     }
 
+    /// Like [`Self::read`], without recording timeouts.
     fn read_now<T>(
         &self,
         run: &mut impl FnMut(&Reader<'_>) -> Result<T, ForeignError>,
@@ -181,7 +190,8 @@ impl ForeignDatabase {
         Ok(outcome)
     }
 
-    /// Returns a connection to the current file: an idle one if possible.
+    /// Returns a connection to the current file, if possible an idle one. `may_be_immutable`: whether it may be an
+    /// immutable connection.
     fn take(&self, may_be_immutable: bool) -> Result<Opened, ForeignError> {
         let files = self.files()?;
         let mut idle = lock(&self.idle);
@@ -202,6 +212,7 @@ impl ForeignDatabase {
         self.connect(files, immutable)
     }
 
+    /// Sets the current timeout of an idle connection.
     fn with_timeout(&self, opened: Opened) -> Result<Opened, ForeignError> {
         let set = opened.sqlite.busy_timeout(self.current_timeout());
         set.map_err(|e| ForeignError::of_sqlite(&self.path, &e))?;
@@ -228,12 +239,13 @@ impl ForeignDatabase {
         let sqlite = sqlite.map_err(failed)?;
         configure(&sqlite, self.current_timeout()).map_err(failed)?;
         let files = self.files()?;
-        // The file was replaced while it was being opened: it is unknown which of the two files this connection reads.
+        // If these differ, the file was replaced while it was opened, and it is unknown which of the two files this
+        // connection reads.
         if !files.same_database(&before) {
             return Err(ForeignError::new(ForeignKind::Busy, &self.path, ""));
         }
-        // An immutable connection reads the older state: if the file has changed since, it is dropped after its first
-        // use.
+        // An immutable connection counts as one to the older state. If the file has changed since, `read_now` discards
+        // the connection after its first use.
         let files = if immutable { before } else { files };
         Ok(Opened {
             sqlite,
@@ -248,16 +260,16 @@ fn configure(sqlite: &Connection, busy_timeout: Duration) -> rusqlite::Result<()
     sqlite.set_prepared_statement_cache_capacity(48);
     sqlite.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, true)?;
     sqlite.set_db_config(DbConfig::SQLITE_DBCONFIG_DEFENSIVE, true)?;
-    // Otherwise SQLite replans a statement for each bound value when a table has a partial index.
+    // Without this setting, SQLite plans a statement anew for each bound value if a table has a partial index.
     sqlite.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_QPSG, true)?;
     sqlite.set_limit(Limit::SQLITE_LIMIT_LENGTH, VALUE_BYTES_MAX)?;
-    // The schema is another program's: nothing in it may call a function with side effects.
+    // The schema is that of another program, so nothing in it may call a function with side effects.
     sqlite.pragma_update(None, "trusted_schema", false)?;
     sqlite.pragma_update(None, "query_only", true)
 }
 
 impl Reader<'_> {
-    /// Begins the snapshot that all queries see; without this call the first query begins it.
+    /// Begins the snapshot that all queries see. Without this call, the first query begins it.
     ///
     /// # Errors
     /// [`ForeignError`]
@@ -266,7 +278,7 @@ impl Reader<'_> {
         self.query(sql, &[], |_| ControlFlow::Break(()))
     }
 
-    /// Runs a query; `each` receives the rows, and can stop.
+    /// Runs a query with `values` bound to its parameters. Calls `each` with every row until it returns `Break`.
     ///
     /// # Errors
     /// [`ForeignError`]; `each` has already received the rows before the failure.
@@ -302,7 +314,7 @@ impl Reader<'_> {
     }
 }
 
-/// Locks a mutex. A panic of an earlier holder is ignored, because it cannot damage the connections.
+/// Locks a mutex. Ignores a panic of an earlier holder of the lock, because a panic cannot damage the values.
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -1,9 +1,10 @@
 //! Tracks the store's known state and detects changes made outside filrouge (DESIGN §9).
 //!
-//! SQLite reports to each connection that another one has changed the file. One connection is used only to watch: the
-//! writer reports this process's own commits to the guard, so every other change is foreign. A foreign change without a
-//! matching commit log row comes from another program: the guard then compares all sessions with the log, and refuses
-//! those that disagree.
+//! SQLite reports to each connection whether another connection has changed the file (`data_version`). The guard has
+//! one connection only for this. The writer announces this process's own commits to the guard, so every other change is
+//! foreign. If a foreign change has a matching row in the commit log, another process of filrouge made it. If not,
+//! another program did: the guard then compares all sessions with the log, and the sessions that disagree become
+//! suspects, whose reads and writes are refused.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
@@ -20,14 +21,16 @@ use tokio::sync::watch;
 use crate::error::failure;
 use crate::rows::Rows;
 
-/// The minimum time between two comparisons of the sessions with the log after other processes' commits, in microseconds.
+/// The minimum time between two comparisons of all sessions with the log, if other processes only made commits that are
+/// in the log; in microseconds.
 const COMPARE_EVERY_MICROS: i64 = 1_000_000;
-/// Comparisons use at most 1/`COMPARE_SHARE` of the time.
+/// Such comparisons use at most 1/`COMPARE_SHARE` of the time.
 const COMPARE_SHARE: i64 = 50;
 
 pub(crate) struct Guard {
     keyring: Arc<Keyring>,
-    /// `Unverified` without keys: comparing needs them, and the operator was warned.
+    /// `Unverified` if there are no keys. Foreign changes are then not detected, because a comparison needs the keys;
+    /// the operator was warned.
     check: MacCheck,
     clock: Arc<dyn Clock>,
     /// The newest commit that was verified.
@@ -35,10 +38,12 @@ pub(crate) struct Guard {
     /// The newest verified commit that may contain more than drafts.
     anchor_position: Mutex<Position>,
     watch: Mutex<Watch>,
-    /// True from the start of a commit of this process until the watch has recorded it.
+    /// True from the start of a commit of this process until `watch` has recorded it.
     committing: AtomicBool,
+    /// The sessions and other data that were changed outside filrouge.
     suspects: RwLock<Arc<Suspects>>,
     known_heads: KnownHeads,
+    /// The reason why this process no longer writes to the store; `None` while it does.
     read_only: Mutex<Option<String>>,
     /// Whether the newest write found the disk full.
     full: AtomicBool,
@@ -46,18 +51,21 @@ pub(crate) struct Guard {
     commits: watch::Sender<u64>,
 }
 
+/// What is known about changes of the file.
 struct Watch {
     conn: Connection,
     /// The file's `data_version` up to which all changes are accounted for.
     seen: Option<i64>,
+    /// The time of the last comparison of all sessions, in microseconds since 1970.
     compared_at: i64,
+    /// The current minimum time between two comparisons, in microseconds.
     compare_every: i64,
     /// Whether, since the last comparison, other processes have committed changes with matching commit log rows.
     comparison_due: bool,
 }
 
 fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    // Each lock guards values that are replaced as a unit.
+    // A panic of an earlier holder of the lock is ignored, because each guarded value is replaced as a unit.
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
@@ -73,7 +81,7 @@ fn number(row: Option<&LogRow>) -> u64 {
 }
 
 impl Guard {
-    /// Checks a store that is being opened; keeps `conn` for watching.
+    /// Compares all sessions of a store that is being opened with its log; keeps `conn` to detect foreign changes.
     pub(crate) fn new(
         conn: Connection,
         keyring: Arc<Keyring>,
@@ -108,7 +116,7 @@ impl Guard {
             }
             match rows.newest_log() {
                 Ok(newest) => guard.advance(newest),
-                // The comparison above has already refused the store for this failure.
+                // The comparison above has already made the whole store suspect because of this failure.
                 Err(failure) if failure.code == ErrorCode::IntegrityError => {}
                 Err(failure) => return Err(failure),
             }
@@ -119,6 +127,7 @@ impl Guard {
         Ok(guard)
     }
 
+    /// The sessions and other data that were changed outside filrouge, as known so far.
     pub(crate) fn suspects(&self) -> Arc<Suspects> {
         self.suspects
             .read()
@@ -126,12 +135,12 @@ impl Guard {
             .clone()
     }
 
-    /// The newest state of all heads and notes.
+    /// The newest verified state of all heads and notes.
     pub(crate) const fn known_heads(&self) -> &KnownHeads {
         &self.known_heads
     }
 
-    /// Adds what reads and writes found to the suspects.
+    /// Adds the changed data that reads and writes found to the suspects.
     pub(crate) fn suspect_found(&self) {
         self.suspect(self.known_heads.take_found());
     }
@@ -148,6 +157,7 @@ impl Guard {
         }
     }
 
+    /// The reason why this process no longer writes to the store; `None` while it does.
     pub(crate) fn read_only(&self) -> Option<String> {
         locked(&self.read_only).clone()
     }
@@ -175,8 +185,8 @@ impl Guard {
         self.committing.store(true, Ordering::SeqCst);
     }
 
-    /// Marks the end of a commit: it is durable (`row`) or has failed. `unchanged`: no other process changed the file in
-    /// between.
+    /// Marks the end of a commit. `row` is its log row if it is durable; `None` if it failed. `unchanged`: no other
+    /// process has changed the file since the commit began.
     pub(crate) fn committed(&self, row: Option<LogRow>, unchanged: bool) {
         let mut watch = locked(&self.watch);
         if let Some(row) = row {
@@ -188,6 +198,7 @@ impl Guard {
         self.committing.store(false, Ordering::SeqCst);
     }
 
+    /// Records the newest verified commit, and announces its number.
     fn advance(&self, row: Option<LogRow>) {
         let mut newest = locked(&self.newest);
         if number(row.as_ref()) > number(newest.as_ref()) {
@@ -203,20 +214,23 @@ impl Guard {
         }
     }
 
+    /// The position of the newest verified commit that may contain more than drafts: the one to anchor.
     pub(crate) fn anchor_position(&self) -> Position {
         *locked(&self.anchor_position)
     }
 
+    /// Publishes the number of the newest commit.
     pub(crate) const fn commits(&self) -> &watch::Sender<u64> {
         &self.commits
     }
 
+    /// The position of the newest verified commit.
     pub(crate) fn position(&self) -> Position {
         position(locked(&self.newest).as_ref())
     }
 
     /// Checks for changes of the file that this process did not make. The caller must begin its snapshot before this
-    /// call, so that everything in the snapshot has been checked when this returns.
+    /// call: then everything in the snapshot has been checked when the call returns.
     pub(crate) fn check_foreign_changes(&self) -> Result<(), Failure> {
         if self.check == MacCheck::Unverified {
             return Ok(());
@@ -226,13 +240,14 @@ impl Guard {
         let now = self.clock.now().as_micros();
         let interval_over = (now - watch.compared_at).abs() >= watch.compare_every;
         let changed = watch.seen != Some(version);
-        // While the writer commits, the change is its own: it checked for others after acquiring the write lock.
+        // While this process commits, the change is its own: after it acquired the write lock, it checked for changes
+        // by others.
         if !(changed || watch.comparison_due && interval_over)
             || self.committing.load(Ordering::SeqCst)
         {
             return Ok(());
         }
-        // This is read before the snapshot begins, so the snapshot contains at least this commit.
+        // The newest verified commit is read before the snapshot begins, so the snapshot must contain it.
         let verified = locked(&self.newest).clone();
         let conn = &watch.conn;
         let (version, newest, compared) = in_snapshot(conn, |rows| {
@@ -263,7 +278,8 @@ impl Guard {
         Ok(())
     }
 
-    /// The store's newest commit, if all commits after `verified` continue its chain; the inner error reports a changed log.
+    /// The store's newest commit, if all commits after `verified` continue its chain. The inner error describes how the
+    /// log was changed outside filrouge.
     fn follow(
         &self,
         view: &Rows<'_>,
@@ -325,7 +341,7 @@ pub(crate) fn in_snapshot<R>(
     answer.and_then(|a| ended.map(|_| a))
 }
 
-/// A number that changes when another connection has changed the file.
+/// SQLite's `data_version`: a number that changes when another connection has changed the file.
 pub(crate) fn data_version(conn: &Connection) -> Result<i64, Failure> {
     conn.prepare_cached("PRAGMA data_version")
         .and_then(|mut s| s.query_row([], |row| row.get(0)))

@@ -1,4 +1,4 @@
-//! The ledger over one SQLite file.
+//! [`SqliteLedger`]: the ledger in one SQLite file.
 
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -34,31 +34,37 @@ const CHECK_EVERY: Duration = Duration::from_millis(50);
 /// The maximum number of queued writes; further callers wait for room in the queue.
 const QUEUE_MAX: usize = 1024;
 
+/// The part of a ledger that queries on other threads use too.
 struct Shared {
     guard: Arc<Guard>,
     keyring: Arc<Keyring>,
     check: MacCheck,
     path: PathBuf,
     busy_timeout: Duration,
+    /// Opens a connection for reading.
     connect: fn(&Path, Duration) -> Result<Connection, Failure>,
+    /// The idle connections for reading.
     readers: Mutex<Vec<Connection>>,
 }
 
 /// A durable ledger in one SQLite file, which several processes may have open at once.
 pub struct SqliteLedger {
     shared: Arc<Shared>,
-    /// One permit per concurrent query.
+    /// One permit for each query that may run at the same time.
     slots: Arc<Semaphore>,
-    /// Reserved for the server's own queries.
+    /// One permit, reserved for the server's own queries.
     reserved_slot: Arc<Semaphore>,
+    /// The writer's queue; `None` once the ledger is closed, and if it was opened read-only.
     requests: Mutex<Option<mpsc::Sender<Request>>>,
+    /// The writer thread.
     writer: Mutex<Option<JoinHandle<()>>>,
     store_id: String,
     presence: Presence,
 }
 
 impl SqliteLedger {
-    /// Opens the store, creating or migrating it as needed, and compares its heads with its commit log.
+    /// Opens the store, and compares its heads with its commit log. Creates or migrates the store if necessary, unless
+    /// [`Options::only_read`] is set.
     ///
     /// # Errors
     /// `invalid` for another program's file or a newer schema, `store_unavailable`, `integrity_error`.
@@ -121,6 +127,7 @@ impl SqliteLedger {
             .map_err(|e| Failure::new(ErrorCode::Internal, format!("a read failed: {e}")))?
     }
 
+    /// The writer's queue.
     fn sender(&self) -> Option<mpsc::Sender<Request>> {
         self.requests
             .lock()
@@ -128,6 +135,7 @@ impl SqliteLedger {
             .clone()
     }
 
+    /// Closes the writer's queue, so that the writer thread ends after the queued writes; returns the thread.
     fn stop(&self) -> Option<JoinHandle<()>> {
         self.requests
             .lock()
@@ -143,7 +151,7 @@ impl SqliteLedger {
 /// The writer's connection, its pending erasure, and the file's `data_version`.
 type WriterParts = (Connection, Erasure, i64);
 
-/// Creates or migrates the store as needed; returns its id and what its writer needs.
+/// Creates or migrates the store if necessary; returns its id and the data that its writer needs.
 fn open_for_writing(options: &Options) -> Result<(String, WriterParts), Failure> {
     let mut conn = open::writer(&options.path, options.busy_timeout)?;
     let store_id = || filrouge_store::random_id(options.entropy.as_ref());
@@ -191,7 +199,8 @@ fn start_writer(
     Ok((Some(sender), Some(thread)))
 }
 
-/// Checks for commits of other processes while the ledger exists; without a receiver it does not check.
+/// Starts a thread that checks for commits of other processes as long as the ledger exists. It checks only while
+/// somebody waits for commits, that is, while `commits` has a receiver.
 fn follow(guard: &Arc<Guard>) -> Result<(), Failure> {
     let guard = Arc::downgrade(guard);
     let work = move || {
@@ -221,7 +230,7 @@ fn closed() -> Failure {
 impl Shared {
     /// Runs a query in one snapshot.
     fn inspect(&self, query: SnapshotQuery) -> Result<(), Failure> {
-        // A reader whose query panicked was not returned to the pool.
+        // The pool can be empty: a connection whose query panicked was not returned to it.
         let reader = match self.pool().pop() {
             Some(reader) => reader,
             None => (self.connect)(&self.path, self.busy_timeout)?,

@@ -1,5 +1,5 @@
-//! Schema migrations: each runs in one transaction with its version, so that a kill leaves the old schema or the new
-//! one.
+//! Schema migrations. All missing ones run in one transaction, which also writes the new version number. So if the
+//! process is killed, the store has either the old schema or the new one.
 
 use std::path::Path;
 use std::time::Duration;
@@ -22,10 +22,10 @@ const MIGRATIONS: &[Step] = &[("ledger", include_str!("migrations/0001_ledger.sq
 /// The schema version that this program writes.
 pub const SCHEMA_VERSION: usize = MIGRATIONS.len();
 
-/// Marks the file as a store of format 2: "fil2" in ASCII.
+/// The `application_id` that marks a file as a store of format 2: "fil2" in ASCII.
 const APPLICATION_ID: i64 = 0x6669_6c32;
 
-/// The mark of a store of format 1.
+/// The `application_id` of a store of format 1.
 const FORMAT_1: i64 = 0x6669_6c31;
 
 fn pragma(conn: &Connection, name: &str) -> Result<i64, Failure> {
@@ -35,7 +35,7 @@ fn pragma(conn: &Connection, name: &str) -> Result<i64, Failure> {
 
 /// The identity of a file.
 pub(crate) struct FileIdentity {
-    /// The version of its schema.
+    /// The version of its schema; 0 for an empty file.
     pub(crate) version: u64,
     /// Whether the file belongs to filrouge; an empty file belongs to no program.
     pub(crate) ours: bool,
@@ -98,7 +98,7 @@ pub(crate) fn refuse_older(conn: &Connection) -> Result<(), Failure> {
     Ok(())
 }
 
-/// The schema of the store at `path`, which is not changed.
+/// Reads the version of the schema of the store at `path`, without changing the store.
 ///
 /// # Errors
 /// `store_unavailable` when there is no file; `invalid` for another program's file or a newer schema.
@@ -107,7 +107,7 @@ pub fn schema(path: &Path, busy_timeout: Duration) -> Result<Schema, Failure> {
     Ok(Schema::of(identify(&conn)?.version, MIGRATIONS))
 }
 
-/// The id of the store at `path`, which is not changed; `None` if the file is empty.
+/// Reads the id of the store at `path`, without changing the store; `None` if the file is empty.
 ///
 /// # Errors
 /// As for [`schema`].
@@ -119,7 +119,8 @@ pub fn stored_id(path: &Path, busy_timeout: Duration) -> Result<Option<String>, 
     }
 }
 
-/// Migrates the store to the newest schema; an empty file becomes an empty store. Returns the schema before.
+/// Migrates the store to the newest schema; an empty file becomes an empty store. Returns the schema from which it was
+/// migrated.
 ///
 /// # Errors
 /// `invalid` for another program's file or a newer schema; `store_unavailable`, also for an unfinished copy.
@@ -135,7 +136,7 @@ pub fn migrate_up(options: &Options) -> Result<Schema, Failure> {
     Ok(before)
 }
 
-/// Migrates to the newest schema.
+/// Migrates a store to the newest schema. An empty file becomes a store, with the id that `store_id` returns.
 ///
 /// # Errors
 /// As for [`identify`].

@@ -1,4 +1,4 @@
-//! Opens connections with the settings that the guarantees depend on.
+//! Opens SQLite connections with the settings on which the ledger's guarantees depend.
 
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
@@ -15,7 +15,7 @@ use crate::error::{failure, is_busy, is_io_failure};
 /// The oldest accepted version of SQLite: 3.51.3 fixes a WAL reset bug.
 pub const SQLITE_MIN: i32 = 3_051_003;
 
-/// The number of pages at which the WAL is checkpointed.
+/// A commit checkpoints the WAL if the WAL has at least this many pages.
 const CHECKPOINT_PAGES: i32 = 1000;
 
 /// The options of opening a ledger.
@@ -25,7 +25,7 @@ pub struct Options {
     pub path: PathBuf,
     /// The keys.
     pub keyring: Arc<Keyring>,
-    /// The source of salts.
+    /// The source of randomness for salts and ids.
     pub entropy: Arc<dyn Entropy>,
     /// The store's clock.
     pub clock: Arc<dyn Clock>,
@@ -61,8 +61,8 @@ impl Options {
     }
 }
 
-/// Creates a missing store's file and directory, accessible only to their owner, because conversations are private.
-/// SQLite gives its WAL the file's mode.
+/// Creates the file of a store and its directory, if they are missing. Only their owner can access them, because
+/// conversations are private. SQLite creates the WAL with the same access mode as the file.
 ///
 /// # Errors
 /// `store_unavailable` when they cannot be created.
@@ -101,6 +101,7 @@ pub(crate) fn check_version() -> Result<(), Failure> {
     Ok(())
 }
 
+/// Opens a connection with the settings that all connections share.
 pub(crate) fn connect(
     path: &Path,
     busy_timeout: Duration,
@@ -114,7 +115,7 @@ pub(crate) fn connect(
     })?;
     conn.busy_timeout(busy_timeout).map_err(failure)?;
     conn.set_prepared_statement_cache_capacity(64);
-    // Keeps one plan for all bound values: without this, SQLite replans the statement for each new value.
+    // Without this setting, SQLite plans a statement anew for each bound value.
     conn.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_QPSG, true)
         .map_err(failure)?;
     conn.pragma_update(None, "trusted_schema", false)
@@ -122,7 +123,7 @@ pub(crate) fn connect(
     Ok(conn)
 }
 
-/// The connection of the writer thread: WAL, every commit flushed.
+/// Opens the connection of the writer thread: WAL mode, and every commit is flushed.
 pub(crate) fn writer(path: &Path, busy_timeout: Duration) -> Result<Connection, Failure> {
     let mut conn = connect(path, busy_timeout, OpenFlags::SQLITE_OPEN_CREATE)?;
     let mode = wal_mode(&conn, busy_timeout)?;
@@ -138,11 +139,11 @@ pub(crate) fn writer(path: &Path, busy_timeout: Duration) -> Result<Connection, 
     }
     conn.pragma_update(None, "synchronous", "FULL")
         .map_err(failure)?;
-    // Erased contents, and those left by a page split, must not stay in the file's free space.
+    // The file's free space must contain neither erased contents nor contents that a split of a page left there.
     conn.pragma_update(None, "secure_delete", true)
         .map_err(failure)?;
-    // The hook replaces SQLite's own checkpoint, which ignores its errors: a failed flush of the main file must reach
-    // the writer.
+    // The hook replaces SQLite's automatic checkpoint, which ignores errors: the writer must see a failed flush of the
+    // main file.
     conn.pragma_update(None, "wal_autocheckpoint", 0)
         .map_err(failure)?;
     conn.wal_hook(Some(checkpoint_when_large))
@@ -150,7 +151,8 @@ pub(crate) fn writer(path: &Path, busy_timeout: Duration) -> Result<Connection, 
     Ok(conn)
 }
 
-/// Turns WAL mode on; retries, because SQLite itself does not wait here for another process that does the same.
+/// Turns WAL mode on and returns the resulting mode. Retries until `busy_timeout`, because SQLite does not wait here
+/// for another process that does the same.
 pub(crate) fn wal_mode(conn: &Connection, busy_timeout: Duration) -> Result<String, Failure> {
     let until = Instant::now() + busy_timeout;
     loop {
@@ -164,6 +166,7 @@ pub(crate) fn wal_mode(conn: &Connection, busy_timeout: Duration) -> Result<Stri
     }
 }
 
+/// Checkpoints the WAL if it has at least [`CHECKPOINT_PAGES`] pages. SQLite calls this after each commit.
 pub(crate) fn checkpoint_when_large(
     wal: &mut rusqlite::hooks::Wal,
     pages: std::ffi::c_int,
@@ -172,8 +175,8 @@ pub(crate) fn checkpoint_when_large(
         return Ok(());
     }
     match wal.checkpoint() {
-        // The commit itself is durable: only an error that leaves the files in doubt must reach the writer. The next
-        // commit retries.
+        // The commit itself is durable. So the writer must see only an error after which the state of the files is
+        // unknown; after any other error, the next commit retries.
         Err(error) if is_busy(&error) => Ok(()),
         Err(error) if !is_io_failure(&error) => {
             tracing::warn!(%error, "the WAL was not copied back; it will be retried");
@@ -183,7 +186,7 @@ pub(crate) fn checkpoint_when_large(
     }
 }
 
-/// A connection that reads and never writes.
+/// Opens a connection that reads and never writes.
 pub(crate) fn reader(path: &Path, busy_timeout: Duration) -> Result<Connection, Failure> {
     let conn = connect(path, busy_timeout, OpenFlags::SQLITE_OPEN_CREATE)?;
     conn.pragma_update(None, "query_only", true)
@@ -191,11 +194,12 @@ pub(crate) fn reader(path: &Path, busy_timeout: Duration) -> Result<Connection, 
     Ok(conn)
 }
 
-/// A reader that leaves the files unchanged: it creates no database file, and does not copy the WAL into it.
+/// Opens a connection that only reads and leaves the files unchanged: it creates no database, and does not copy the WAL
+/// into the database.
 pub(crate) fn passive_reader(path: &Path, busy_timeout: Duration) -> Result<Connection, Failure> {
     let conn = connect(path, busy_timeout, OpenFlags::empty())?;
-    // Without a WAL there is no data to preserve, and SQLite removes the files that it created for reading when the
-    // connection closes.
+    // If the WAL has data, closing the connection must not copy it into the database. Otherwise closing may do its
+    // usual work: it removes the files that SQLite created for reading.
     if wal_of(path).metadata().is_ok_and(|wal| wal.len() > 0) {
         conn.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, true)
             .map_err(failure)?;

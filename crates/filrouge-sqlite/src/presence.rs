@@ -1,5 +1,5 @@
-//! Detects which recording processes are alive: each locks a file of its own next to the store, and the system releases
-//! the lock when the process ends, however it ends.
+//! Detects which recording processes are alive. Each of them locks a file of its own in a folder next to the store. The
+//! system releases the lock when the process ends, whether it exits, crashes or is killed.
 
 use std::fs::{self, File, OpenOptions, TryLockError};
 use std::io;
@@ -8,10 +8,10 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use filrouge_store::Entropy;
 
-/// The name of a process that holds no lock.
+/// The name of a process that could not lock a file.
 const UNLOCKED: &str = "~";
 
-/// This process's entry among the processes that record into a store.
+/// This process as one of those that record into a store.
 pub(crate) struct Presence {
     folder: PathBuf,
     entropy: Arc<dyn Entropy>,
@@ -25,7 +25,7 @@ struct Registration {
 }
 
 impl Presence {
-    /// Creates the entry; the first call of [`Self::name`] acquires the name and its lock.
+    /// Creates the value; the first call of [`Self::name`] chooses the name and locks its file.
     pub(crate) fn new(store: &Path, entropy: Arc<dyn Entropy>) -> Self {
         // A process that opens the store through a link must find the same folder.
         let store = fs::canonicalize(store).unwrap_or_else(|_| store.to_owned());
@@ -43,8 +43,9 @@ impl Presence {
         self.own.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// This process's unique name; the first call acquires its lock. If the lock cannot be acquired, the name is one
-    /// that is never considered exited: then the heartbeat decides.
+    /// This process's unique name. The first call chooses it and locks its file. If that fails, the name is
+    /// [`UNLOCKED`], for which [`Self::has_exited`] is always false: other processes then learn only from missing
+    /// heartbeats that this process has ended.
     pub(crate) fn name(&self) -> String {
         let mut own = self.own();
         if let Some(own) = &*own {
@@ -95,8 +96,8 @@ impl Presence {
         match OpenOptions::new().write(true).open(&path) {
             Ok(file) => match file.try_lock() {
                 Ok(()) => {
-                    // The name of an exited process is never reused. If the file cannot be removed, the next check
-                    // repeats this.
+                    // The file can be removed, because the name of an exited process is never reused. If the removal
+                    // fails, the next check repeats it.
                     let _ = fs::remove_file(&path);
                     true
                 }
@@ -106,15 +107,15 @@ impl Presence {
                     false
                 }
             },
-            // A process removes its file when it ends.
+            // A process removes its file when it exits normally.
             Err(error) => error.kind() == io::ErrorKind::NotFound,
         }
     }
 
-    /// Releases the lock.
+    /// Releases the lock and removes the file, when the ledger is closed.
     pub(crate) fn leave(&self) {
         if let Some(own) = self.own().take() {
-            // If this fails, an empty file is left, which another process removes.
+            // If this fails, an empty file remains, which another process removes.
             let _ = fs::remove_file(self.folder.join(&own.name));
             let _ = fs::remove_dir(&self.folder);
         }

@@ -1,4 +1,4 @@
-//! Views and transactions over a SQLite connection.
+//! [`Rows`]: reads and writes the rows of a store through a SQLite connection.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -38,7 +38,7 @@ pub(crate) fn statements() -> u64 {
     STATEMENTS.load(Ordering::Relaxed)
 }
 
-/// Rows through one connection, inside a transaction that the caller holds.
+/// The rows of a store, read and written through one connection in a transaction that the caller has begun.
 pub(crate) struct Rows<'c>(pub(crate) &'c Connection);
 
 fn int(n: u64) -> i64 {
@@ -51,7 +51,8 @@ fn uint(row: &Row<'_>, column: usize) -> rusqlite::Result<u64> {
     u64::try_from(n).map_err(|_| rusqlite::Error::IntegralValueOutOfRange(column, n))
 }
 
-/// The id of a turn's row: the session's number, and the turn's place in it.
+/// The id of a turn's row: the session's number in the upper 32 bits, and the turn's place in the session in the lower
+/// 32 bits.
 fn turn_row_id(pk: SessionPk, place: u64) -> i64 {
     int((pk << 32) | place.min(u64::from(u32::MAX)))
 }
@@ -62,6 +63,7 @@ impl Rows<'_> {
         self.0.prepare_cached(sql)
     }
 
+    /// Reads at most one row.
     fn one<T, P: Params>(
         &self,
         sql: &str,
@@ -73,6 +75,7 @@ impl Rows<'_> {
             .map_err(failure)
     }
 
+    /// Reads all rows.
     fn many<T, P: Params>(
         &self,
         sql: &str,
@@ -84,6 +87,7 @@ impl Rows<'_> {
             .map_err(failure)
     }
 
+    /// Calls `see` with each row, so that not all rows are in memory at once.
     fn each(
         &self,
         sql: &str,
@@ -100,6 +104,7 @@ impl Rows<'_> {
         each().map_err(failure)
     }
 
+    /// Executes a statement that returns no rows.
     fn run<P: Params>(&self, sql: &str, params: P) -> Result<(), Failure> {
         self.prepare(sql)
             .and_then(|mut s| s.execute(params))
@@ -108,6 +113,7 @@ impl Rows<'_> {
     }
 }
 
+/// Decodes the columns commit_no, data; `None` if the row is malformed.
 fn read_log(row: &Row<'_>) -> rusqlite::Result<Option<LogRow>> {
     Ok(LogRow::decode(uint(row, 0)?, row.get_ref(1)?.as_blob()?))
 }
@@ -410,6 +416,7 @@ impl View for Rows<'_> {
     }
 }
 
+/// The query for stored sessions that meet an SQL condition.
 fn select_session(condition: &str) -> String {
     format!(
         "SELECT {SESSION_COLUMNS} FROM session s LEFT JOIN head h ON h.pk = s.pk WHERE {condition}"

@@ -1,5 +1,5 @@
-//! The search index in its own file (DESIGN §10; docs/format.md, "The search index"): postings of words, and the
-//! bodies of documents, by owner. It is derived: it can be rebuilt.
+//! The search index in its own file (DESIGN §10; docs/format.md, "The search index"): the documents of each word
+//! (postings), and the bodies of the documents, separately for each owner. All its data is derived and can be rebuilt.
 
 mod apply;
 mod blocks;
@@ -44,12 +44,13 @@ use rows::{SESSION, all, indexed, one, run};
 
 use crate::error::{failure, malformed};
 
-/// How long to wait for another process's change.
+/// How long a change waits for another process's change to end.
 const BUSY_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// A search index in a SQLite file. It may be open in several processes at once.
 pub struct SqliteIndex {
     path: PathBuf,
+    /// The open file.
     files: RwLock<Arc<IndexFile>>,
 }
 
@@ -67,7 +68,8 @@ impl SqliteIndex {
             files: RwLock::new(Arc::new(files)),
         };
         if index.read(|_, conn| forget::is_due(conn))? {
-            // The caller of the removal already received the error that it was unfinished.
+            // The process that began this removal has already reported to its caller that the removal was unfinished,
+            // so a failure is only logged.
             if let Err(failure) = forget::erase(&*index.files()?) {
                 tracing::warn!(%failure, "traces of what was forgotten are still in the index's log");
             }
@@ -94,6 +96,8 @@ impl SqliteIndex {
         self.reopened(None)
     }
 
+    /// Opens the file again if another file has replaced it. If it is the file `damaged`, replaces it by an empty
+    /// index.
     fn reopened(&self, damaged: Option<FileId>) -> Result<Arc<IndexFile>, Failure> {
         let mut files = self.files.write().unwrap_or_else(PoisonError::into_inner);
         let now = files::file_id(&self.path);
@@ -103,6 +107,8 @@ impl SqliteIndex {
         Ok(files.clone())
     }
 
+    /// Runs `work` on the open file. If the file turns out to be damaged, replaces it by an empty index and fails with
+    /// `store_unavailable`.
     fn with<R>(&self, work: impl FnOnce(&IndexFile) -> Result<R, Failure>) -> Result<R, Failure> {
         let files = self.files()?;
         work(&files).map_err(|error| match error.code {
@@ -135,7 +141,7 @@ impl SqliteIndex {
     }
 }
 
-/// The feed position that the index has reached, and its counter of removals.
+/// The position in the change feed that the index has reached, and its counter of removals.
 fn version(conn: &Connection) -> Result<IndexVersion, Failure> {
     let sql = "SELECT position, forgotten FROM state";
     let version = one(conn, sql, [], |row| {
@@ -147,6 +153,7 @@ fn version(conn: &Connection) -> Result<IndexVersion, Failure> {
     version.ok_or_else(|| malformed("state"))
 }
 
+/// Applies updates and, if given, records the position in the change feed that they reach.
 fn apply(
     conn: &Connection,
     updates: &[IndexUpdate],
@@ -161,7 +168,7 @@ fn apply(
     Ok(())
 }
 
-/// Deletes all rows; the counters stay.
+/// Deletes all rows except the state and the counters of numbers, so that no number is used again.
 fn empty(tx: &Transaction<'_>) -> Result<(), Failure> {
     for table in [
         "spelling",

@@ -40,9 +40,11 @@ pub(crate) struct Writer {
     pub(crate) erasure: Erasure,
 }
 
-/// The result of each write, and the commit's log row.
+/// What the writes of one transaction did before its commit.
 struct Applied {
+    /// The result of each write, in order.
     outcomes: Vec<Result<Outcome, Failure>>,
+    /// The commit's row in the commit log; `None` if no write changed anything.
     log: Option<LogRow>,
     /// Whether contents were erased.
     erases: bool,
@@ -50,7 +52,7 @@ struct Applied {
 
 /// The reason why a transaction failed.
 enum Aborted {
-    /// One write failed after it had written rows, or panicked.
+    /// One write failed after it had written rows, failed with `internal`, or panicked.
     Write(Failure),
     /// The store failed.
     Store(Failure),
@@ -84,12 +86,12 @@ impl Writer {
         group.clear();
     }
 
-    /// Answers all requests; when one of several writes makes the transaction fail, each is run in a separate
-    /// transaction.
+    /// Answers all requests. When one of several writes makes their common transaction fail, each write is run again in
+    /// a transaction of its own.
     fn serve_group(&mut self, group: &mut Vec<Request>) {
         let done = self.transact(group);
         if let Err(Aborted::Write(failure) | Aborted::Store(failure)) = &done {
-            // Other failures do not indicate whether the disk is full.
+            // After any other failure, it stays unknown whether the disk has room, so the last known state remains.
             if failure.code == ErrorCode::StoreFull {
                 self.guard.set_room(false);
             }
@@ -142,7 +144,8 @@ impl Writer {
             .conn
             .prepare_cached("COMMIT")
             .and_then(|mut s| s.execute([]));
-        // Before `committed`, so that the watch attributes the emptied WAL to this process.
+        // The WAL is emptied before the call of `committed`, so that the guard attributes this change of the file to
+        // this process.
         let commit = commit.and_then(|_| match commit_no {
             Some(number) if erases => self.erasure.begin(&self.conn, number),
             Some(_) => self.erasure.retry_pending(&self.conn),
@@ -187,7 +190,8 @@ impl Writer {
             let before = self.conn.total_changes();
             match rules::apply(&mut rows, &mut log, &ctx, &request.command) {
                 Err(failure) if is_store_failure(&failure) => return Err(Aborted::Store(failure)),
-                // Rows that a refused write has already written must not be committed with the others.
+                // The rows that a failed write has already written must not be committed with those of the other
+                // writes.
                 Err(failure) if self.conn.total_changes() != before => {
                     return Err(Aborted::Write(failure));
                 }
@@ -215,7 +219,7 @@ impl Writer {
         })
     }
 
-    /// Checks for foreign changes; no other process can make one while this transaction holds the write lock.
+    /// Checks for changes by other processes. None can follow in this transaction, because it has the write lock.
     fn check_foreign_changes(&mut self) -> Result<(), Failure> {
         let version = data_version(&self.conn)?;
         self.guard.check_foreign_changes()?;
@@ -236,7 +240,7 @@ impl Writer {
     }
 }
 
-/// Whether the store itself failed, perhaps in the middle of a write; otherwise the rules refused the write.
+/// Whether the store itself failed, perhaps in the middle of a write. Any other failure is a refusal by the rules.
 fn is_store_failure(failure: &Failure) -> bool {
     matches!(
         failure.code,
@@ -265,7 +269,7 @@ fn answer_all(group: &mut Vec<Request>, failure: &Failure) {
 
 fn answer(reply: Reply, outcome: Result<Outcome, Failure>) {
     if reply.send(outcome).is_err() {
-        // The caller has disconnected; the write is committed, and a retry with the same key finds it.
+        // The caller has disconnected. If the write was committed, a retry with the same key finds it.
         tracing::debug!("the caller of this write has gone");
     }
 }

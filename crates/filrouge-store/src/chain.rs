@@ -1,9 +1,9 @@
-//! Commitments and links: the unkeyed half of tamper evidence, which a stranger can recompute (DESIGN §9).
+//! Commitments and links: the half of tamper evidence that anyone can recompute without the keyring (DESIGN §9).
 
 use filrouge_types::{SessionId, TenantId, Timestamp, TurnId};
 use sha2::{Digest as _, Sha256};
 
-/// The algorithm byte of SHA-256 as used here.
+/// The byte that names the algorithm of this module, SHA-256, in stored records.
 pub const SHA256: u8 = 1;
 
 /// Bytes of an item's salt.
@@ -25,12 +25,13 @@ pub fn commitment(salt: &[u8; SALT_BYTES], parts: &[u8]) -> [u8; 32] {
     h.finalize().into()
 }
 
-/// The constant prefix of all link hashes of a session, hashed once per record.
+/// The hash state after the prefix that all links of a session have in common. It is computed once and reused for each
+/// link.
 #[derive(Clone)]
 pub struct LinkScope(Sha256);
 
 impl LinkScope {
-    /// The scope of a session.
+    /// The state for the links of this session.
     #[must_use]
     pub fn new(tenant: &TenantId, session: &SessionId) -> Self {
         let mut h = Sha256::new();
@@ -42,7 +43,7 @@ impl LinkScope {
         Self(h)
     }
 
-    /// The link of one item: scope ‖ previous link ‖ seq ‖ turn ‖ created_at ‖ fields ‖ commitment.
+    /// The link of one item: the hash of scope ‖ previous link ‖ seq ‖ turn ‖ created_at ‖ fields ‖ commitment.
     #[must_use]
     pub fn link(
         &self,
@@ -71,7 +72,8 @@ impl LinkScope {
     }
 }
 
-/// A short fingerprint of a request's body: it distinguishes a retry from another body under the same key (P2).
+/// A hash of `pieces`, cut to 16 bytes. For a request's body, it distinguishes a retry from another request under the
+/// same key (P2). Rows and versions of sessions use it too.
 #[must_use]
 pub fn fingerprint(pieces: &[&[u8]]) -> [u8; 16] {
     let mut h = Sha256::new();

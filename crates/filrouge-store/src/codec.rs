@@ -1,5 +1,5 @@
-//! The binary encoding of stored records: little-endian variable-length numbers, and a length before each text
-//! (docs/format.md).
+//! The binary encoding of stored records (docs/format.md): numbers of variable length (LEB128), a length before each
+//! text, and times as eight big-endian bytes.
 
 use filrouge_types::Timestamp;
 
@@ -56,7 +56,8 @@ impl WriteBytes for Vec<u8> {
 pub(crate) struct ByteReader<'a>(pub(crate) &'a [u8]);
 
 impl<'a> ByteReader<'a> {
-    /// Reads one value from all of the bytes; `None` when they do not follow the encoding or some are left.
+    /// Reads one value that must occupy all bytes; `None` when the bytes do not follow the encoding or some are left
+    /// over.
     pub(crate) fn read_all<T>(
         bytes: &'a [u8],
         read: impl FnOnce(&mut Self) -> Result<T, Malformed>,
@@ -101,7 +102,7 @@ impl<'a> ByteReader<'a> {
         self.fixed(N)?.try_into().map_err(|_| Malformed)
     }
 
-    /// The remaining bytes.
+    /// Takes all remaining bytes.
     pub(crate) const fn rest(&mut self) -> &'a [u8] {
         let rest = self.0;
         self.0 = &[];

@@ -46,22 +46,22 @@ impl Viewer {
     }
 }
 
-/// Tenant and viewer: part of every command and query.
+/// On whose behalf a command or query runs, with what the caller presented. Every command and query has one.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Scope {
     /// The tenant.
     pub tenant: TenantId,
     /// The viewer.
     pub viewer: Viewer,
-    /// The hash of the anonymous session's secret that the caller presented.
+    /// The hash of the secret that the caller presented for an anonymous session, if any.
     pub token: Option<SessionToken>,
-    /// The fencing token of the lease under which the caller writes.
+    /// The fencing token of the lease under which the caller writes; `None` if the caller names no lease.
     #[serde(rename = "hold")]
     pub fence: Option<FencingToken>,
 }
 
 impl Scope {
-    /// A scope without a session secret.
+    /// A scope without a session secret and without a fencing token.
     #[must_use]
     pub const fn new(tenant: TenantId, viewer: Viewer) -> Self {
         Self {
@@ -72,7 +72,7 @@ impl Scope {
         }
     }
 
-    /// The same scope with another fencing token, for writes of the session's holder.
+    /// The same scope with this fencing token, for writes of the session's holder.
     #[must_use]
     pub const fn with_fence(mut self, fence: Option<FencingToken>) -> Self {
         self.fence = fence;
@@ -90,8 +90,8 @@ impl Scope {
         }
     }
 
-    /// Whether lists show the session. Users see their own sessions, anonymous callers the anonymous ones with their
-    /// secret.
+    /// Whether lists show the session to the viewer. End users find their own sessions. Anonymous callers find the
+    /// anonymous sessions whose secret they presented or, if they presented none, those without a secret.
     #[must_use]
     pub fn lists(&self, session: &SessionRow) -> bool {
         match &self.viewer {
@@ -120,7 +120,7 @@ pub struct NewSession {
 }
 
 impl NewSession {
-    /// A session with only its id, as a starting turn creates it.
+    /// A session of which only the id is given, as the start of a turn creates it.
     #[must_use]
     pub fn bare(session_id: SessionId) -> Self {
         Self {
@@ -176,11 +176,12 @@ pub struct Start {
     pub session: NewSession,
     /// The turn's header; its fingerprint identifies retries.
     pub event: StartEvent,
-    /// The turn's first items; the first carries the start, the last may carry a close.
+    /// The turn's first items. The first one carries the start event; the last one may carry a close event.
     pub batch: Batch,
     /// The turn's status after the batch: open, or the status in the close event of its last item.
     pub status: TurnStatus,
-    /// Whether an interrupted turn with this key is reopened; `false` when a history is imported.
+    /// Whether this write reopens the turn if a turn with the same request id exists and was interrupted. `false` when
+    /// a history is imported.
     pub reopen: bool,
     /// The policy for open turns.
     pub concurrent_turns: ConcurrentTurns,
@@ -195,9 +196,9 @@ pub struct Append {
     pub turn_id: TurnId,
     /// The items.
     pub batch: Batch,
-    /// The newest seq that the session must have.
+    /// The newest seq that the session must have; `None` allows any.
     pub expected_seq: Option<u64>,
-    /// The part of the draft that the items do not replace; `None` if the items come from no recording.
+    /// The part of the draft that the items do not replace; `None` if the items do not come from a recording.
     #[serde(skip)]
     pub progress: Option<DraftProgress>,
 }
@@ -215,7 +216,7 @@ pub struct DraftProgress {
     pub over: bool,
 }
 
-/// Adds to the draft of an open turn; also the heartbeat of its recorder (DESIGN §4).
+/// Adds text to the draft of an open turn. It is also the heartbeat of the recording (DESIGN §4).
 #[derive(Debug, Clone)]
 pub struct PutDraft {
     /// The session.
@@ -224,9 +225,9 @@ pub struct PutDraft {
     pub turn_id: TurnId,
     /// The recording.
     pub stream: StreamId,
-    /// Whether this chunk begins the recording; no other recording may be in progress.
+    /// Whether this chunk begins the recording. It is then refused while another recording of the turn is in progress.
     pub begins: bool,
-    /// The recording process.
+    /// The name of the process that records ([`crate::Ledger::writer`]).
     pub writer: Box<str>,
     /// The number of the chunk; a chunk that is already stored is not added again.
     pub number: u64,
@@ -237,20 +238,21 @@ pub struct PutDraft {
 /// The way a turn ends.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub enum Ending {
-    /// Finalizes the turn with an answer. Without one, the turn's final item is promoted.
+    /// Finalizes the turn with an answer. If none is given, the turn's existing final item becomes the answer.
     Finalize {
         /// The neutral answer.
         neutral: Option<JsonText>,
         /// The translated answer.
         translated: Option<JsonText>,
-        /// Whether `translated` is a fallback, according to the caller.
+        /// Whether the translated answer is only a copy of the neutral one, according to the caller.
         fallback: Option<bool>,
     },
-    /// Fails the turn. The entries are the shown text, then the error.
+    /// Fails the turn. The entries are the text shown so far, then the error.
     Fail(Vec<Entry>),
-    /// Cancels the turn at the user's request. The entries are the shown text, then the cancellation.
+    /// Cancels the turn at the user's request. The entries are the text shown so far, then the cancellation.
     Cancel(Vec<Entry>),
-    /// Finalizes the turn with the answer of a stream. The entries are its last items, including the final one.
+    /// Finalizes the turn with the answer of a recorded stream. The entries are the recording's last items, including
+    /// the answer.
     Recorded(Vec<Entry>),
 }
 
@@ -276,21 +278,23 @@ pub struct Close {
     pub request_id: Option<RequestId>,
     /// The ending.
     pub ending: Ending,
-    /// Metadata to merge into the turn's; its members replace the turn's.
+    /// Metadata to merge into the turn's. A member replaces the member of the same name.
     pub metadata: Option<RawJson>,
     /// The fingerprint of the request's body.
     #[serde(with = "crate::hex")]
     pub fingerprint: [u8; 16],
-    /// The recording that ends the turn and supplies the shown text. Without one, the turn keeps the text of its draft.
+    /// The recording that ends the turn; its entries replace the draft. `None` if another caller ends the turn; the
+    /// text of the draft then becomes items.
     #[serde(skip)]
     pub stream: Option<StreamId>,
 }
 
-/// A time after every heartbeat, for a caller that knows that the turn is abandoned even if its heartbeat is recent.
+/// A time after every heartbeat: a value of [`Interrupt::before`] for a caller that knows that the turn is abandoned,
+/// even if the newest heartbeat is recent.
 pub const AFTER_ANY_HEARTBEAT: Timestamp = Timestamp::from_micros(i64::MAX);
 
-/// Interrupts an abandoned turn: one without a write or a heartbeat after `before` (DESIGN §4.5). The turn keeps the text
-/// of its draft.
+/// Interrupts an abandoned turn: one without a write or a heartbeat since `before` (DESIGN §4.5). The text of its draft
+/// becomes items. A turn that is not abandoned stays open, which is not a failure.
 #[derive(Debug, Clone)]
 pub struct Interrupt {
     /// The session.
@@ -300,7 +304,8 @@ pub struct Interrupt {
     /// The turn and its recorder must have had no write and no heartbeat since this time. With [`AFTER_ANY_HEARTBEAT`]
     /// the session's holder declares that the turn is abandoned.
     pub before: Timestamp,
-    /// The recording that has certainly ended. If given, the time of the turn's last write is ignored.
+    /// A recording that has certainly ended. If given, the turn's draft must be of this recording, and the time of the
+    /// turn's last write is ignored.
     pub stream: Option<StreamId>,
 }
 
@@ -313,7 +318,7 @@ pub enum RedactionTarget {
     Items(Seqs),
 }
 
-/// Erases contents and adds an item that records the erasure (DESIGN §9).
+/// Redacts: erases contents and adds an item that records the redaction (DESIGN §9).
 #[derive(Debug, Clone)]
 pub struct Redact {
     /// The session.
@@ -339,7 +344,8 @@ pub struct Adopt {
     pub side_rows: SideRows,
 }
 
-/// The side rows of a session: the hot store moves them with its items.
+/// A session's rows besides its items and turns. They are adopted with the items when an ephemeral session moves to the
+/// ledger.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct SideRows {
     /// The newest lease.
@@ -357,7 +363,7 @@ pub struct Redacted {
     pub redaction_seq: u64,
     /// The time of that item, by the store's clock.
     pub at: Timestamp,
-    /// Whether all of it had been redacted before.
+    /// Whether all requested items had been redacted before.
     pub replayed: bool,
     /// The turn's current state, when a turn was the target.
     pub turn: Option<Box<Turn>>,
@@ -365,7 +371,7 @@ pub struct Redacted {
     pub put: Option<WrittenRange>,
 }
 
-/// A write. Variants that carry items or drafts share them, so that a retry needs no copy.
+/// A write. Items and drafts are behind an [`Arc`], so that a retry needs no copy of them.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub enum Write {
     /// Creates a session.
@@ -392,7 +398,7 @@ pub enum Write {
     /// Ends a session.
     #[serde(skip)]
     CloseSession(CloseSession),
-    /// Gives an anonymous session its owner.
+    /// Makes an identity the owner of an anonymous session.
     #[serde(skip)]
     Link(Link),
     /// Erases a session.
@@ -444,7 +450,8 @@ impl Write {
         matches!(self, Self::Redact(_) | Self::Erase(_) | Self::Link(_))
     }
 
-    /// The approximate number of bytes that the write adds to the store; it bounds the size of a transaction.
+    /// The approximate number of bytes that the write adds to the store; 0 for writes that are always small. Callers
+    /// use it to limit the size of a transaction.
     #[must_use]
     pub fn content_len(&self) -> usize {
         let entries = |entries: &[Entry]| entries.iter().map(|e| e.item.parts.as_str().len()).sum();

@@ -1,5 +1,5 @@
-//! Copies a store to another one of any backend. Rows are copied unchanged, under the same keys, from one snapshot of the
-//! source (DESIGN §12, docs/copy.md).
+//! Copies a store to a new store of any backend. Rows are copied unchanged, under the same keys, from one snapshot of
+//! the source (DESIGN §12, docs/copy.md).
 
 use std::collections::BTreeSet;
 
@@ -31,7 +31,7 @@ pub enum CopyStage {
     Copy,
 }
 
-/// Observes a copy. An error from either method stops it; a later run continues it.
+/// Observes a copy. An error from either method stops the copy; a later run can continue it.
 pub trait CopyObserver {
     /// Receives the progress of a stage: `done` of `all` rows.
     ///
@@ -39,7 +39,8 @@ pub trait CopyObserver {
     /// An error stops the copy.
     fn progress(&mut self, stage: CopyStage, done: u64, all: u64) -> Result<(), Failure>;
 
-    /// Writes the anchor at this position. The copy is complete and verified, but cannot be opened yet.
+    /// Writes an anchor for the new store, whose id is `store`, at this position. At this time the copy is complete and
+    /// verified, but still marked as unfinished, so that nothing can open it.
     ///
     /// # Errors
     /// An error leaves the copy unfinished.
@@ -69,9 +70,10 @@ pub struct Copied {
 /// tampered source is copied unchanged; [`Copied`] lists the findings.
 ///
 /// # Errors
-/// `invalid` when the target has other contents; `integrity_error` when nothing authenticates the source (its newest
-/// commit fails verification, also under the wrong keyring), when the target is not a copy of this source, or when the
-/// copy differs from the source; `key_missing`; those of the stores and of `watch`.
+/// `invalid` when the target has other contents. `integrity_error` when the source's newest commit fails verification,
+/// which also happens under the wrong keyring, so that nothing authenticates the source; when commits that an earlier
+/// run copied have changed in the source; or when the copy differs from the source. `key_missing`. Those of the stores
+/// and of `watch`.
 pub fn copy<V: View + ?Sized>(
     source: &VerifiedSnapshot<'_, V>,
     store_id: &str,
@@ -131,10 +133,12 @@ fn position(newest: Option<&LogRow>) -> Position {
     }
 }
 
-/// Verifies the source's newest commit, which authenticates the entire store and therefore the copy.
+/// Verifies the source's newest commit, which authenticates the entire store and therefore the copy; `None` if the
+/// source has no commit.
 ///
 /// # Errors
-/// `integrity_error` when it fails verification, also under the wrong keyring; `key_missing`; the store's errors.
+/// `integrity_error` when the commit fails verification, which also happens under the wrong keyring; `key_missing`; the
+/// store's errors.
 pub fn verified_newest_commit<V: View + ?Sized>(
     source: &VerifiedSnapshot<'_, V>,
 ) -> Result<Option<LogRow>, Failure> {
@@ -219,9 +223,12 @@ fn agree(
     }
 }
 
-/// The result of a run.
+/// The result of a run so far.
 struct Done {
+    /// The number of sessions that an earlier run copied and that have not changed since.
     unchanged: u64,
+    /// The highest session number in the source's commit log and rows.
     newest_pk: SessionPk,
+    /// Unreadable rows of the source, which the copy lacks.
     left_out: Vec<Finding>,
 }

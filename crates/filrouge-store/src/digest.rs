@@ -1,8 +1,9 @@
 //! The store digest: a keyed multiset hash of all heads and notes (DESIGN §9, docs/adr/0035-masked-digest.md).
 //!
-//! Each head and each note contributes a secret term, a pseudorandom function of its place and its MAC. A write changes
-//! the sum of all terms by the difference of two. A commit stores the sum masked under a fresh nonce, so that a reader of
-//! the database learns neither a term nor a difference, and cannot choose older rows whose sum is the same.
+//! Each head and each note contributes a secret term: a pseudorandom function of the session's number or the note's
+//! name, and of the row's MAC. The digest is the sum of all terms. A write subtracts the old term of a row and adds the
+//! new one. A commit stores the sum masked under a fresh nonce. So a reader of the database learns neither a term nor
+//! the difference of two terms, and cannot choose older rows whose sum is the same.
 
 use std::fmt;
 
@@ -34,13 +35,13 @@ impl fmt::Debug for Digest {
 }
 
 impl Digest {
-    /// Adds a row with this MAC.
+    /// The digest after a row with this MAC was added.
     #[must_use]
     pub fn plus(self, keyring: &Keyring, row: DigestRow<'_>, mac: &[u8; MAC_BYTES]) -> Self {
         Self(self.0.wrapping_add(term(keyring, row, mac)))
     }
 
-    /// Removes a row with this MAC.
+    /// The digest after a row with this MAC was removed.
     #[must_use]
     pub fn minus(self, keyring: &Keyring, row: DigestRow<'_>, mac: &[u8; MAC_BYTES]) -> Self {
         Self(self.0.wrapping_sub(term(keyring, row, mac)))
@@ -70,7 +71,7 @@ fn mask(keyring: &Keyring, nonce: &[u8; 16]) -> u128 {
     keyring.digest_number(&[b"m", nonce])
 }
 
-/// A digest as a commit stores it. Two of them have nothing in common, even of equal sums.
+/// A digest as a commit stores it. Two masked digests look unrelated, even if their sums are equal.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct MaskedDigest {
     key_id: KeyId,
@@ -79,17 +80,17 @@ pub struct MaskedDigest {
 }
 
 impl MaskedDigest {
-    /// The sum; `None` when the ring's lowest key is another one.
+    /// The sum; `None` when it was masked under another key than the keyring's lowest one.
     #[must_use]
     pub fn unmasked(&self, keyring: &Keyring) -> Option<Digest> {
         let sum = self.sum.wrapping_sub(mask(keyring, &self.nonce));
         (self.key_id == keyring.root()).then_some(Digest(sum))
     }
 
-    /// The sum, which the next write changes.
+    /// The sum, to which the next commit applies its changes.
     ///
     /// # Errors
-    /// `key_missing` when the ring's lowest key is another one.
+    /// `key_missing` when the sum was masked under another key than the keyring's lowest one.
     pub(crate) fn continued(&self, keyring: &Keyring) -> Result<Digest, Failure> {
         self.unmasked(keyring).ok_or_else(|| {
             let what = format!(

@@ -1,5 +1,5 @@
-//! Drafts: text that an open turn's stream has shown and that is not an item yet (DESIGN §3, §4). Drafts have no seq and
-//! are not chained. The transaction that writes their items deletes them.
+//! Drafts: text that an open turn's stream has shown and that is not an item yet (DESIGN §3, §4). Drafts have no seq
+//! and are not chained. The transaction that writes a draft's text as items deletes the draft.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -13,7 +13,7 @@ pub(crate) use codec::{decode, encode};
 pub(crate) use partial::answer_so_far;
 pub use partial::{arguments, checked, is_flat, partial_entries, raw_event};
 
-/// The id of one recording of a stream; the keys of its items begin with it.
+/// The id of one recording of a stream. The keys of the recording's items begin with it.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct StreamId(pub [u8; 8]);
 
@@ -77,7 +77,7 @@ impl PieceKind {
     }
 }
 
-/// The metadata of a piece, available from its first delta on.
+/// The metadata of a piece; the piece's first delta contains it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PieceHead {
     /// The kind of the piece.
@@ -94,12 +94,12 @@ pub struct PieceHead {
     pub model: Option<Box<str>>,
 }
 
-/// The growth of a piece since the previous draft.
+/// The growth of a piece since its previous delta.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Delta {
-    /// The number of the item that it becomes part of.
+    /// The number, within the recording, of the item that the piece becomes part of.
     pub number: u64,
-    /// The index of the part in that item.
+    /// The index of the piece among the parts of that item.
     pub part: u64,
     /// The piece's head, given with its first text and whenever it changes.
     pub head: Option<PieceHead>,
@@ -111,12 +111,12 @@ pub struct Delta {
     pub done: bool,
 }
 
-/// The state of a piece.
+/// The state of a piece after all its deltas.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DraftPiece {
-    /// The number of the item that it becomes part of.
+    /// The number, within the recording, of the item that the piece becomes part of.
     pub number: u64,
-    /// The index of the part in that item.
+    /// The index of the piece among the parts of that item.
     pub part: u64,
     /// Its head.
     pub head: PieceHead,
@@ -126,7 +126,8 @@ pub struct DraftPiece {
     pub done: bool,
 }
 
-/// Assembles the deltas of a draft, oldest first; `None` when a piece has no head.
+/// Assembles the deltas of a draft, given oldest first, into pieces, ordered by item and part. `None` when the first
+/// delta of a piece has no head.
 #[must_use]
 pub fn assemble(deltas: impl IntoIterator<Item = Delta>) -> Option<Vec<DraftPiece>> {
     let mut pieces: Vec<DraftPiece> = Vec::new();
@@ -184,6 +185,7 @@ pub fn chars(inner: &str) -> u64 {
     count
 }
 
+/// The UTF-16 code unit of a `\uXXXX` escape at the beginning of `escape`.
 fn unit(escape: &[u8]) -> Option<u32> {
     let digits = std::str::from_utf8(escape.get(2..6)?).ok()?;
     u32::from_str_radix(digits, 16).ok()

@@ -1,8 +1,9 @@
-//! Bytes as lower-case hexadecimal digits, also for `serde(with)`.
+//! Bytes as lower-case hexadecimal digits. The module can be named in `serde(with = …)`.
 
 use serde::{Deserialize, Deserializer, Serializer, de};
 
-/// Decodes exactly `N` bytes. Rejects upper-case digits, so that each byte string has only one encoding.
+/// Decodes exactly `N` bytes; `None` for any other text. Rejects upper-case digits, so that each byte string has only
+/// one encoding.
 #[must_use]
 pub fn from_hex<const N: usize>(text: &str) -> Option<[u8; N]> {
     let mut bytes = [0; N];

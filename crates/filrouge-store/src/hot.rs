@@ -25,8 +25,9 @@ pub use ephemeral::{
 pub use keep::OWN_MEMBERS;
 pub use memory::{MemoryCounts, MemoryHot};
 
-/// A session's name in a hot store: a hash of ledger, tenant and session. Ledgers can share a server, and ids of any
-/// length and alphabet become short. In a Redis cluster it is the hash tag.
+/// A session's name in a hot store: a hash of ledger, tenant and session. The name contains the ledger because several
+/// ledgers can use one server; a hash is short for ids of any length and alphabet. In a Redis cluster, the name is the
+/// hash tag.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct HotKey(pub [u8; 16]);
 
@@ -52,24 +53,24 @@ impl std::fmt::Display for HotKey {
     }
 }
 
-/// The version of an ephemeral session. Within one `incarnation`, the greater `version` is newer. The greater
-/// incarnation started later.
+/// The version of an ephemeral session. A session that is created again after it expired or was removed is another
+/// incarnation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Edition {
-    /// A random number, chosen at creation.
+    /// A number chosen when the session is created: the greater incarnation was created later.
     pub incarnation: u64,
-    /// Counts its commits, from 1.
+    /// The number of commits of this incarnation, from 1.
     pub version: u64,
-    /// A random number, new in each commit: distinguishes two histories with the same version number.
+    /// A new number for each commit. It distinguishes two histories with the same incarnation and version.
     pub nonce: u64,
 }
 
-/// A named field of an ephemeral session.
+/// A field of an ephemeral session: one stored row.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Field {
-    /// Its name, which encodes the key of the stored row; at most 300 bytes.
+    /// The field's name, which encodes the row's key; at most 300 bytes.
     pub name: Vec<u8>,
-    /// Its bytes.
+    /// The encoded row.
     pub value: Vec<u8>,
 }
 
@@ -97,7 +98,7 @@ pub struct Change {
 pub struct HistoryVersion {
     /// The newest item's seq.
     pub seq: u64,
-    /// Its link.
+    /// The newest item's link.
     pub link: Link,
 }
 
@@ -117,56 +118,56 @@ pub struct RecentUpdate {
     pub before: HistoryVersion,
     /// The history after the write.
     pub after: HistoryVersion,
-    /// Ordinals of the turns to remove: redacted or replaced.
+    /// Ordinals of the turns to remove, because they were redacted or replaced.
     pub removes: Vec<u64>,
-    /// The turn to write. It replaces a turn with the same ordinal.
+    /// The turn to write, if any. It replaces a turn with the same ordinal.
     pub puts: Option<HotTurn>,
 }
 
-/// A fresh copy from the ledger.
+/// A new copy of a session's recent turns, read from the ledger.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RecentFill {
     /// The version of the history that it copies.
     pub as_of: HistoryVersion,
     /// The newest visible finalized turns, oldest first.
     pub turns: Vec<HotTurn>,
-    /// Whether the copy holds all of the session's finalized turns.
+    /// Whether the copy contains all finalized turns of the session.
     pub all: bool,
 }
 
-/// The newest of a copy's turns.
+/// The newest turns of a copy, as read from the hot store.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Recent {
     /// The version of the history that it copies.
     pub as_of: HistoryVersion,
     /// At most the requested number, oldest first.
     pub turns: Vec<HotTurn>,
-    /// Whether the session has no earlier turn.
+    /// Whether `turns` contains all finalized turns of the session.
     pub all: bool,
 }
 
 /// A hot store's health.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 pub struct HotHealth {
-    /// The reason why it is currently unused; `None` when it is in use.
+    /// The reason why filrouge currently does not use the store; `None` when it does.
     pub unavailable: Option<String>,
     /// The version that the store reports.
     pub version: Option<String>,
-    /// The reason why it currently refuses writes; reads and removals may still work.
+    /// The reason why the store currently refuses writes; reads and removals may still work.
     pub refuses_writes: Option<String>,
     /// The memory use in bytes that the store reports.
     pub used_bytes: Option<u64>,
-    /// Whether only the machine's memory limits this use.
+    /// Whether the store has no memory limit of its own.
     #[serde(skip)]
     pub unbounded: bool,
-    /// Whether it never evicts values to free space: once full, it refuses writes.
+    /// Whether the store never evicts values to free space, and so refuses writes once it is full.
     #[serde(skip)]
     pub evicts_nothing: bool,
     /// The number of connections, or of cluster nodes, in use.
     pub nodes: u64,
 }
 
-/// The limits of each key.
+/// The limits of each key of a hot store.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct HotBounds {
     /// The time to live after the last write.
@@ -189,8 +190,8 @@ impl Default for HotBounds {
     }
 }
 
-/// A store of recent conversations. Every method is atomic, touches one key, and sets the time to live of a key that it
-/// writes.
+/// A store of recent conversations. Every method, and every update of [`Self::advance`], is atomic, touches one key,
+/// and restarts the time to live of a key that it writes.
 ///
 /// All methods fail with `hot_unavailable` when the store does not answer, is full, or returns data that was never
 /// written. A failed write may have taken effect.
@@ -218,8 +219,8 @@ pub trait HotStore: Send + Sync {
         change: Change,
     ) -> Result<Option<Edition>, Failure>;
 
-    /// Removes an ephemeral session; if `expected` is given, only if it has that version. Returns whether the session is
-    /// absent afterwards.
+    /// Removes an ephemeral session; if `expected` is given, only if it has that version. Returns whether the session
+    /// is absent afterwards.
     async fn forget(&self, key: &HotKey, expected: Option<Edition>) -> Result<bool, Failure>;
 
     /// The newest `limit` turns of a copy; `None` when it does not exist or is invalid.
@@ -227,9 +228,9 @@ pub trait HotStore: Send + Sync {
 
     /// Applies updates to the copies, in order.
     ///
-    /// An update that starts at a copy's version advances it. An older update changes nothing. Any other update
-    /// invalidates the copy. No older update or fill makes it valid again, because the newest seq ever seen is stored.
-    /// If no copy exists, an update that starts at seq 0 creates one.
+    /// An update whose `before` is the copy's version advances the copy. An older update changes nothing. Any other
+    /// update invalidates the copy. The store keeps the newest seq that it has seen, so that no older update or fill
+    /// makes the copy valid again. If no copy exists, an update that starts at seq 0 creates one.
     async fn advance(&self, updates: Vec<(HotKey, RecentUpdate)>) -> Result<(), Failure>;
 
     /// Stores a fresh copy, unless the store has seen a newer version.

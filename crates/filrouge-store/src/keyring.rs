@@ -9,13 +9,13 @@ use sha2::Sha256;
 
 use crate::command::SessionToken;
 
-/// The id of a key in the ring.
+/// The id of a key in a keyring.
 pub type KeyId = u32;
 
 /// Bytes of a stored MAC.
 pub const MAC_BYTES: usize = 16;
 
-/// The source of salts and keys; injected so that tests are repeatable.
+/// A source of random bytes for salts and keys. Tests pass a repeatable one.
 pub trait Entropy: Send + Sync {
     /// Fills `bytes`.
     ///
@@ -121,13 +121,15 @@ impl Domain {
 
 type HmacSha256 = Hmac<Sha256>;
 
-/// Keys by id. One is active; older ones still verify the data that they signed.
+/// The keys that authenticate stored data, by id. New data is signed with the active key. The other keys still verify
+/// the data that was signed with them.
 #[derive(Clone)]
 pub struct Keyring {
     keys: BTreeMap<KeyId, HmacSha256>,
     secrets: BTreeMap<KeyId, [u8; 32]>,
     active: KeyId,
-    /// The lowest key id. Its key derives turn ids and the key of the store digest; rotation never changes it.
+    /// The lowest key id. Its key, the root key, derives turn ids and the key of the store digest. A rotation adds a
+    /// key with a greater id, so the root key never changes.
     root: KeyId,
     /// The key of the store digest, which has no other use.
     digest: HmacSha256,
@@ -144,7 +146,6 @@ impl fmt::Debug for Keyring {
 }
 
 fn keyed(secret: &[u8; 32]) -> HmacSha256 {
-    // HMAC accepts keys of any length, so a 32-byte key is valid.
     #[expect(clippy::expect_used, reason = "HMAC accepts every key length")]
     HmacSha256::new_from_slice(secret).expect("a key of any length")
 }
@@ -201,7 +202,7 @@ impl Keyring {
         self.active
     }
 
-    /// The id of the lowest key.
+    /// The id of the root key: the lowest id.
     pub(crate) const fn root(&self) -> KeyId {
         self.root
     }
@@ -254,7 +255,8 @@ impl Keyring {
         Some(mac.finalize().into_bytes().into())
     }
 
-    /// A request's fingerprint under the root key: without the keyring it cannot be computed for a guessed request.
+    /// The keyed form of a request's fingerprint, under the root key. Without the keyring, nobody can check whether a
+    /// guessed request has this fingerprint.
     #[must_use]
     pub fn request_fingerprint(&self, fingerprint: &[u8; MAC_BYTES]) -> [u8; MAC_BYTES] {
         // The ring always has its root key.
@@ -262,7 +264,8 @@ impl Keyring {
             .unwrap_or_default()
     }
 
-    /// The stored form of an anonymous session's secret, hashed with the root key, so that it survives a rotation.
+    /// The stored form of an anonymous session's secret. It is hashed with the root key, so that it stays valid after a
+    /// rotation.
     #[must_use]
     pub fn session_token(&self, secret: &str) -> SessionToken {
         // The ring always has its root key.
@@ -270,8 +273,8 @@ impl Keyring {
         SessionToken(mac.unwrap_or_default())
     }
 
-    /// The stored form of a network address, different in each tenant (DESIGN §7). It uses the root key, so that all
-    /// servers compute the same hash and a rotation keeps it.
+    /// The stored form of a network address, different in each tenant (DESIGN §7). It is hashed with the root key, so
+    /// that all servers compute the same hash and a rotation does not change it.
     #[must_use]
     pub fn address_hash(&self, tenant: &TenantId, address: &str) -> [u8; MAC_BYTES] {
         let length = (tenant.as_str().len() as u64).to_be_bytes();
@@ -281,7 +284,8 @@ impl Keyring {
             .unwrap_or_default()
     }
 
-    /// The stored hash of an erased session's owner: an identity, a secret, or none.
+    /// The stored hash of an erased session's owner. An anonymous session has a secret (`token`) instead of an
+    /// identity, or neither.
     #[must_use]
     pub fn owner(
         &self,
@@ -298,8 +302,8 @@ impl Keyring {
             .unwrap_or_default()
     }
 
-    /// Derives the turn id of a request. The first four bytes depend only on the session, so that an index stores its turns
-    /// together; the others depend on the request (DESIGN §3).
+    /// Derives the turn id of a request. The first four bytes depend only on the session, so that an index stores a
+    /// session's turns together. The other bytes also depend on the request (DESIGN §3).
     #[must_use]
     pub fn turn_id(&self, tenant: &TenantId, session: &SessionId, request: &RequestId) -> TurnId {
         let scope = |text: &str| {

@@ -21,7 +21,7 @@ pub use layer::LedgerLayer;
 pub struct Position {
     /// The commit's number; 0 before the first.
     pub commit_no: u64,
-    /// Its link.
+    /// The commit's link.
     pub link: [u8; MAC_BYTES],
 }
 
@@ -60,23 +60,25 @@ pub struct StoreLoad {
 /// A small named value outside any session, written by compare-and-set.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Note {
-    /// The number of times it was written, from 1.
+    /// The number of times the note was written, from 1.
     pub version: u64,
-    /// Its value, at most [`crate::rows::NOTE_MAX`] bytes.
+    /// The note's value, at most [`crate::rows::NOTE_MAX`] bytes.
     pub value: Vec<u8>,
 }
 
 /// A query that runs on one verified snapshot of the store.
 pub type SnapshotQuery = Box<dyn for<'a> FnOnce(&VerifiedSnapshot<'a, dyn View + 'a>) + Send>;
 
-/// The subject of a query. A backend selects its read path by it.
+/// The subject of a query. A ledger uses it to decide where the query runs: in the hot store or in the ledger's store,
+/// and on which connection.
 #[derive(Debug, Clone, Copy)]
 pub enum QuerySubject<'a> {
     /// The entire store.
     Store,
     /// One session, as the scope sees it.
     Session(&'a Scope, &'a SessionId),
-    /// The server's own data, such as valid API keys. The query uses a reserved connection and never queues behind user reads.
+    /// The server's own data, such as valid API keys. The query uses a reserved connection and never queues behind user
+    /// reads.
     ServerData,
 }
 
@@ -94,7 +96,7 @@ pub struct CommittedWrite {
 pub struct Backend {
     /// `pg`, `sqlite` or `memory`, as in the log lines of live calls (DESIGN §12).
     pub kind: &'static str,
-    /// Its name and version, such as `SQLite 3.51.3`; `None` for memory.
+    /// The name and version of the store's software, such as `SQLite 3.51.3`; `None` for memory.
     pub version: Option<String>,
     /// The durability of an acknowledged write in this store.
     pub durability: Durability,
@@ -121,16 +123,16 @@ pub trait Ledger: Any + Send + Sync {
     /// The newest durable commit that an anchor must record: later commits contain only drafts.
     fn anchor_position(&self) -> Position;
 
-    /// Publishes the number of the newest durable commit, including commits of other processes on the same store:
-    /// these are published within a tenth of a second while a receiver exists. A commit may be published before its write
+    /// Publishes the number of the newest durable commit, including commits of other processes on the same store: these
+    /// are published within a tenth of a second while a receiver exists. A commit may be published before its write
     /// returns.
     fn commits(&self) -> watch::Receiver<u64>;
 
     /// This process's name among the processes that record streams into the store; empty for a single-process store.
     fn writer(&self) -> String;
 
-    /// Whether a recording process has certainly exited. For an unknown process this is `false`; its heartbeat
-    /// decides.
+    /// Whether the recording process with this name ([`Self::writer`]) has certainly exited. `false` for an unknown
+    /// process; then only the heartbeat of its recording shows whether it is alive.
     fn has_exited(&self, writer: &str) -> bool;
 
     /// The store's id, assigned at creation; its anchor contains it.
@@ -145,7 +147,8 @@ pub trait Ledger: Any + Send + Sync {
     /// The store's counters; zeros for a store that keeps none.
     fn load(&self) -> StoreLoad;
 
-    /// Refuses all further reads and writes: the store is older than its anchor.
+    /// Refuses all further reads and writes, because the store is older than its anchor. `what` is the reason that
+    /// failures and [`Self::health`] state.
     fn distrust(&self, what: String);
 
     /// Finishes pending work and releases the store.

@@ -1,4 +1,4 @@
-//! The in-memory ledger: the same rows in maps, for tests and `memory:`. Nothing is durable.
+//! The in-memory ledger, for tests and for the store address `memory:`. Its rows are in maps, and nothing is durable.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -41,7 +41,7 @@ fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 impl MemoryLedger {
-    /// An empty ledger named `memory`. A ledger that shares a hot store with others needs a unique name:
+    /// An empty ledger with the store id `memory`. A ledger that shares a hot store with others needs a unique id; see
     /// [`Self::with_store_id`].
     #[must_use]
     pub fn new(keyring: Arc<Keyring>, entropy: Arc<dyn Entropy>, clock: Arc<dyn Clock>) -> Self {
@@ -56,7 +56,8 @@ impl MemoryLedger {
         }
     }
 
-    /// Sets another name, such as a [`crate::random_id`]: a hot store distinguishes the sessions of ledgers by it.
+    /// Sets another store id, such as a [`crate::random_id`]. A hot store distinguishes the sessions of several ledgers
+    /// by their store ids.
     #[must_use]
     pub fn with_store_id(mut self, store_id: impl Into<String>) -> Self {
         self.store_id = store_id.into();
@@ -101,8 +102,8 @@ impl MemoryLedger {
         })
     }
 
-    /// Creates a local part of a session that is stored in another ledger. It begins after the item at `last_seq` and has
-    /// no earlier data except the lease and the newest checkpoint.
+    /// Creates, in this ledger, a part of a session that another ledger stores. The part begins after the item at
+    /// `last_seq` and has no earlier data except the lease and the newest checkpoint.
     ///
     /// # Errors
     /// Those of the rows.
@@ -128,7 +129,8 @@ impl MemoryLedger {
         rows.put_head(pk, &head.sealed(&self.keyring, pk))
     }
 
-    /// Adds an open turn to a partial session. The turn has an id but no items yet; items can be appended to it.
+    /// Adds an open turn to a session created by [`Self::create_partial_session`]. The turn has an id but no items
+    /// here; items can be appended to it.
     ///
     /// # Errors
     /// `session_not_found`.

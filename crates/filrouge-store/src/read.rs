@@ -1,4 +1,4 @@
-//! Reading: verifies every row that a store returns, and refuses a row that was changed (P7, DESIGN §9).
+//! Reads rows: verifies every row that a store returns, and refuses a row that was changed (P7, DESIGN §9).
 
 use filrouge_types::{ErrorCode, Failure, SessionId, TenantId, TurnId};
 
@@ -43,7 +43,7 @@ pub struct VerifiedSnapshot<'a, V: ?Sized> {
     pub check: MacCheck,
     /// Sessions with known integrity errors.
     pub suspects: &'a Suspects,
-    /// Compares heads and notes with their newest state.
+    /// The newest known state of all heads and notes, with which those of the snapshot are compared.
     pub heads: HeadCheck<'a>,
 }
 
@@ -55,20 +55,20 @@ pub struct VerifiedSession {
     pub row: SessionRow,
     /// Its head.
     pub head: HeadRow,
-    /// Its link scope.
+    /// The part that all links of this session have in common.
     pub scope: LinkScope,
     /// The link of its newest item when the session was read; new items are chained to it.
     pub before: Link,
 }
 
 impl VerifiedSession {
-    /// The id as text.
+    /// The session's id as text.
     #[must_use]
     pub fn name(&self) -> &str {
         self.row.session_id.as_str()
     }
 
-    /// An integrity failure of this session, from `seq` on if it is given.
+    /// An integrity failure of this session, at the item `seq` if it is given.
     pub fn broken(&self, seq: Option<u64>, what: impl std::fmt::Display) -> Failure {
         Failure::integrity(self.name(), seq, what)
     }
@@ -103,11 +103,11 @@ pub fn in_session<T>(id: &SessionId, result: Result<T, Failure>) -> Result<T, Fa
 }
 
 impl<V: View + ?Sized> VerifiedSnapshot<'_, V> {
-    /// The session, verified, if the caller may see it.
+    /// The session, verified; `None` if it does not exist or the caller may not see it.
     ///
     /// # Errors
-    /// `session_erased` for its owner; `integrity_error` when its rows fail verification; `key_missing` when they cannot
-    /// be verified.
+    /// `session_erased` if the caller could see the session before its erasure; `integrity_error` when its rows fail
+    /// verification; `key_missing` when the keyring lacks the key that verifies them.
     pub fn find(&self, scope: &Scope, id: &SessionId) -> Result<Option<VerifiedSession>, Failure> {
         match self.find_or_tombstone(scope, id)? {
             Some(SessionOrTombstone::Erased(_)) => Err(session_erased(id)),
@@ -134,18 +134,19 @@ impl<V: View + ?Sized> VerifiedSnapshot<'_, V> {
                 Ok(Some(SessionOrTombstone::Erased(erased)))
             }
             Some(_) => {
-                // For other callers the session does not exist. This check only makes the answer take as long as for an id
-                // that was never used.
+                // For other callers the session does not exist. The check has no effect, except that the response takes
+                // as long as for an id that was never used.
                 self.is_genuine(&scope.tenant, id);
                 Ok(None)
             }
         }
     }
 
-    /// The session, regardless of its owner; for creating a session with this id.
+    /// The session with this id, regardless of its owner. Writes that may create a session call it.
     ///
     /// # Errors
-    /// `session_erased` for the owner of an erased one, `session_conflict` for others; also those of [`Self::find`].
+    /// If the session was erased, `session_erased` for a caller who could see it before, `session_conflict` for others.
+    /// Those of [`Self::find`].
     pub fn find_any(
         &self,
         scope: &Scope,
@@ -243,7 +244,7 @@ impl<V: View + ?Sized> VerifiedSnapshot<'_, V> {
     }
 
     /// Decodes and verifies one record of a session, and checks that a redaction names each item without content.
-    /// `redactions` caches them.
+    /// `redactions` caches the session's redactions.
     pub(crate) fn decode_with(
         &self,
         session: &VerifiedSession,
@@ -272,10 +273,10 @@ impl<V: View + ?Sized> VerifiedSnapshot<'_, V> {
         }
     }
 
-    /// A verified turn of the session; `None` when no turn has this id and all turns are stored.
+    /// A verified turn of the session; `None` when the session has no turn with this id and no turn row is missing.
     ///
     /// # Errors
-    /// `turn_mismatch` when it belongs to another session the caller may see; `integrity_error`.
+    /// `turn_mismatch` when the turn belongs to another session that the caller may see; `integrity_error`.
     pub fn find_turn(
         &self,
         session: &VerifiedSession,
@@ -293,8 +294,9 @@ impl<V: View + ?Sized> VerifiedSnapshot<'_, V> {
         Ok(None)
     }
 
-    /// Like [`Self::find_turn`], but checks neither for missing turns, which requires counting all turns, nor for another
-    /// session with the turn. It is used to start a turn, whose key is nearly always new (P8).
+    /// Like [`Self::find_turn`], but checks neither whether turn rows are missing, which requires counting all of them,
+    /// nor whether another session has the turn. The start of a turn calls it, because the turn is nearly always new
+    /// (P8).
     pub(crate) fn stored_turn(
         &self,
         session: &VerifiedSession,
@@ -369,8 +371,9 @@ impl<V: View + ?Sized> VerifiedSnapshot<'_, V> {
         }
     }
 
-    /// Checks that an open turn's row covers the turn's newest item. An older version of the row, put back by someone, would
-    /// not. Only the next records are read, because a turn's items are usually close together. `verify` reads all records.
+    /// Checks that an open turn's row covers the turn's newest item. If somebody had put back an older version of the
+    /// row, it would not. Only a limited number of records after the item is read, because a turn's items are usually
+    /// close together; `verify` reads all records.
     fn check_no_later_items(
         &self,
         session: &VerifiedSession,
@@ -400,8 +403,8 @@ impl<V: View + ?Sized> VerifiedSnapshot<'_, V> {
     }
 }
 
-/// The number of records after an open turn's newest item that are searched for an item that its row lacks. Bounds the
-/// cost of an old open turn.
+/// The number of records that are read, after the newest item that an open turn's row covers, to find an item of the
+/// turn that the row does not cover. It limits the cost of reading a turn that has long been open.
 const RECORDS_AFTER_OPEN_TURN: usize = 64;
 
 pub(crate) fn key_missing(session: &str) -> Failure {
@@ -411,10 +414,11 @@ pub(crate) fn key_missing(session: &str) -> Failure {
     )
     .with_hint("put the keyring file back, or read with --unverified")
 }
-/// The range of all turn places of a session.
+/// The range of all places ([`TurnRow::place`]) of a session's turns.
 pub(crate) const ALL_PLACES: (u64, u64) = (0, (ORDINAL_MAX << 8) | 0xff);
 
-/// The genesis link for the first item; `None` for later items, whose link is stored.
+/// The link before the item with this seq: the genesis link for the first item; `None` for a later item, before which a
+/// stored link exists.
 pub(crate) const fn genesis_for(seq: u64) -> Option<&'static Link> {
     if seq <= 1 { Some(&GENESIS) } else { None }
 }

@@ -35,25 +35,25 @@ pub use turn::TurnRow;
 /// A session's number in one store, for internal use only.
 pub type SessionPk = u64;
 
-/// The highest session number that packed keys can hold.
+/// The highest session number: stored keys have no room for a higher one.
 pub const PK_MAX: u64 = (1 << 31) - 1;
 /// The highest seq in a session.
 pub const SEQ_MAX: u64 = (1 << 32) - 1;
-/// The highest ordinal in a session.
+/// The highest ordinal of a turn in its session.
 pub const ORDINAL_MAX: u64 = (1 << 24) - 1;
 /// The highest record version of a turn.
 pub const VERSION_MAX: u64 = 1 << 8;
 
-/// The fields of a session that lists show; they seldom change.
+/// The fields of a session that lists show. They change seldom; [`HeadRow`] contains those that change often.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SessionRow {
     /// Its tenant.
     pub tenant_id: TenantId,
     /// Its id.
     pub session_id: SessionId,
-    /// Its owner.
+    /// Its owner; `None` for an anonymous session.
     pub identity_id: Option<IdentityId>,
-    /// The session that started it.
+    /// The session that started this one, if any.
     pub parent_session_id: Option<SessionId>,
     /// Its project.
     pub project_id: Option<ProjectId>,
@@ -69,14 +69,14 @@ pub struct SessionRow {
     pub metadata: RawJson,
     /// The time of its creation.
     pub created_at: Timestamp,
-    /// The hash of an anonymous session's secret.
+    /// The hash of an anonymous session's secret, if it has one.
     pub token: Option<SessionToken>,
-    /// The data of the erasure; `None` for a live session.
+    /// The data of the erasure; `None` for a session that was not erased.
     pub erased: Option<Erased>,
 }
 
 impl SessionRow {
-    /// The hash of all columns, which the head row stores.
+    /// The hash of all columns. The head stores it, so that the head's MAC also authenticates this row.
     #[must_use]
     pub fn fingerprint(&self) -> [u8; 16] {
         let optional = |text: Option<&str>| match text {
@@ -120,7 +120,7 @@ impl SessionRow {
         labels.sum::<usize>() + self.metadata.as_str().len()
     }
 
-    /// The row of an erased session: its name, without any content.
+    /// The row of this session after its erasure: the ids, without any content.
     #[must_use]
     pub fn tombstone(&self, erased: Erased) -> Self {
         Self {
@@ -140,7 +140,7 @@ impl SessionRow {
         }
     }
 
-    /// The public record, combined with the head's fields.
+    /// The session as callers see it: this row and fields of the head.
     #[must_use]
     pub fn with_head(self, head: &HeadRow) -> Session {
         Session {
@@ -190,10 +190,10 @@ impl Erased {
     }
 }
 
-/// A session as stored.
+/// A session as stored, not yet verified.
 #[derive(Debug, Clone)]
 pub struct StoredSession {
-    /// Its number.
+    /// Its number in the store.
     pub pk: SessionPk,
     /// Its row.
     pub row: SessionRow,
@@ -201,10 +201,11 @@ pub struct StoredSession {
     pub head: Option<HeadRow>,
 }
 
-/// The position of an event among those of all sessions: its time, its session, its number.
+/// The position of an event among the events of all sessions: the event's time, its session's number, and the event's
+/// number in the session.
 pub type EventPlace = (Timestamp, SessionPk, u64);
 
-/// The maximum bytes of rows in one read, and the bytes at which a page ends; bounds memory and answers.
+/// The bytes of rows at which one read, or one page, ends. It limits the memory of a read and the size of a response.
 pub const RECORDS_BYTES: usize = 8 << 20;
 
 /// The rows until their sizes reach [`RECORDS_BYTES`], plus one row: enough for a page that ends at the limit and to
@@ -242,8 +243,8 @@ pub trait View {
     ) -> Result<Option<StoredSession>, Failure>;
     /// The session with number `pk`.
     fn session_by_pk(&self, pk: SessionPk) -> Result<Option<StoredSession>, Failure>;
-    /// The sessions that `scope` lists, newest first, below `before`, at most `limit`; erased ones are left out. May end
-    /// earlier, like [`until_full`].
+    /// The sessions that `scope` lists, newest first, below `before`, at most `limit`; erased ones are left out. May
+    /// end earlier, like [`until_full`].
     fn sessions(
         &self,
         scope: &Scope,
@@ -266,8 +267,8 @@ pub trait View {
     ) -> Result<Vec<TurnRow>, Failure>;
     /// The number of a session's turn rows.
     fn turn_rows(&self, pk: SessionPk) -> Result<u64, Failure>;
-    /// Open turns not touched since `before`, oldest first, at most `limit`. Unreadable rows are logged and left out, so
-    /// that one does not block the others.
+    /// Open turns not touched since `before`, oldest first, at most `limit`. Unreadable rows are logged and left out,
+    /// so that one does not block the others.
     fn silent_turns(
         &self,
         before: Timestamp,
@@ -280,7 +281,8 @@ pub trait View {
     fn newest_seq(&self, pk: SessionPk) -> Result<u64, Failure>;
     /// The seq of the item with this key.
     fn item_seq(&self, pk: SessionPk, id: &ItemId) -> Result<Option<u64>, Failure>;
-    /// The first seq of a request's turn, in an adopted session.
+    /// The first seq of the turn that a request started. Only sessions with [`HeadRow::adopted`] store this; `None` in
+    /// all others.
     fn request_seq(&self, pk: SessionPk, id: &RequestId) -> Result<Option<u64>, Failure>;
     /// The number of item keys and request keys of a session.
     fn item_keys(&self, pk: SessionPk) -> Result<u64, Failure>;
@@ -291,14 +293,14 @@ pub trait View {
         after: Option<[u8; 16]>,
         limit: usize,
     ) -> Result<Vec<KeyRow>, Failure>;
-    /// The agents that were noted in a session, sorted by their bytes.
+    /// The names of the agents that have spoken in a session ([`Tx::note_agent`]), sorted by their bytes.
     fn agents(&self, pk: SessionPk) -> Result<Vec<Box<str>>, Failure>;
     /// Commit log rows numbered above `after`, ascending, at most `limit`.
     fn log(&self, after: u64, limit: usize) -> Result<Vec<LogRow>, Failure>;
     /// The newest row of the commit log.
     fn newest_log(&self) -> Result<Option<LogRow>, Failure>;
-    /// Calls `see` with every session number in the store and its session, which is `None` when the session's row is missing
-    /// or malformed.
+    /// Calls `see` with every session number in the store and its session, which is `None` when the session's row is
+    /// missing or malformed.
     fn each_session(
         &self,
         see: &mut dyn FnMut(SessionPk, Option<StoredSession>),
@@ -340,22 +342,22 @@ pub trait View {
         place: u64,
         after: u64,
     ) -> Result<Vec<DraftChunk>, Failure>;
-    /// All drafts of the store: one per stream in progress, and those whose recording processes have exited. Unreadable rows
-    /// are logged and omitted.
+    /// All drafts of the store: those of streams in progress, and those that a recording process left when it exited.
+    /// Unreadable rows are logged and omitted.
     fn all_drafts(&self) -> Result<Vec<(SessionPk, DraftRow)>, Failure>;
     /// All session numbers that occur in any row.
     fn session_pks(&self) -> Result<Vec<SessionPk>, Failure>;
-    /// The first seq of a session's items: 1 unless the oldest turns were trimmed.
+    /// The first seq of a session's stored items: 1 unless the oldest turns were trimmed.
     fn first_seq(&self, pk: SessionPk) -> Result<u64, Failure> {
         let _ = pk;
         Ok(1)
     }
-    /// The first ordinal of a session's turns: 1 unless the oldest turns were trimmed.
+    /// The first ordinal of a session's stored turns: 1 unless the oldest turns were trimmed.
     fn first_ordinal(&self, pk: SessionPk) -> Result<u64, Failure> {
         let _ = pk;
         Ok(1)
     }
-    /// Whether an absent row may have existed before and was trimmed or has expired.
+    /// Whether rows can expire or be trimmed, so that an absent row may have existed before. True only for a hot store.
     fn forgets(&self) -> bool {
         false
     }

@@ -1,5 +1,5 @@
-//! The rules of a turn's lifecycle (DESIGN §4), common to all backends. A write is checked first (owner, replay, expected
-//! seq, turn state) and then applied, so that a refused write changes nothing.
+//! The rules of a turn's lifecycle (DESIGN §4), common to all backends. A write is checked first (owner, replay,
+//! expected seq, turn state) and then applied, so that a refused write changes nothing.
 
 use filrouge_types::Failure;
 

@@ -1,4 +1,4 @@
-//! A store's schema, described without opening the store: `filrouge migrate` (DESIGN §12).
+//! Describes a store's schema without opening the store, for `filrouge migrate` (DESIGN §12).
 
 use filrouge_types::{ErrorCode, Failure};
 use serde::Serialize;
@@ -8,7 +8,7 @@ use serde::Serialize;
 pub struct Schema {
     /// The version of the store; 0 for an empty store.
     pub version: u64,
-    /// The version that this program writes.
+    /// The version after all migrations of this program.
     pub known: u64,
     /// All migrations of this program, in order.
     pub steps: Vec<Migration>,
@@ -29,7 +29,8 @@ pub struct Migration {
 }
 
 impl Schema {
-    /// The state of a store of `version`: which of `migrations` (name and statements, from version 1 on) it has run.
+    /// The schema of a store that has this version. `migrations` has the name and the statements of each migration; the
+    /// first one leads to version 1.
     #[must_use]
     pub fn of(version: u64, migrations: &[(&'static str, &'static str)]) -> Self {
         let steps = (1..)

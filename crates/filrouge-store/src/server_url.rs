@@ -17,7 +17,7 @@ pub struct ServerUrls {
     /// Characters that must be percent-encoded outside user and password, and the failure text that says how to write
     /// them.
     pub reserved: (&'static [char], &'static str),
-    /// The port of a host without one.
+    /// The port of a host for which the URL names none.
     pub port: u16,
     /// The hint of every failure: how to write such a URL.
     pub hint: &'static str,
@@ -49,8 +49,8 @@ impl ServerUrls {
 
     /// Splits `url` into its pieces.
     ///
-    /// User and password must end with an `@` that precedes any `/` and `?`. Otherwise a password that contains such a
-    /// character unencoded could be parsed as a host or a path and be shown.
+    /// The `@` after user and password must precede every `/` and `?`, so these characters must be percent-encoded in a
+    /// password. Otherwise the rest of the password would be parsed as a path or a query, and be shown.
     ///
     /// # Errors
     /// `invalid` for another scheme, an unknown or repeated parameter, or a character where it is not allowed.
@@ -91,6 +91,7 @@ impl ServerUrls {
         })
     }
 
+    /// Splits the query into its parameters, still percent-encoded; refuses unknown and repeated ones.
     fn query<'a>(&self, query: &'a str) -> Result<Vec<(&'a str, &'a str)>, Failure> {
         let mut all: Vec<(&str, &str)> = Vec::new();
         for piece in query.split('&').filter(|piece| !piece.is_empty()) {
@@ -113,8 +114,9 @@ impl ServerUrls {
         Ok(all)
     }
 
-    /// The URL for people and logs, with its password as `***`. For a text that is no URL, or fails `sound`, the result is
-    /// only the scheme, because the end of the password is unknown.
+    /// The URL for people and logs, with its password as `***`. `sound` is the backend's check of a parsed URL. For a
+    /// text that cannot be parsed or fails this check, the result is only the scheme and `***`, because it is unknown
+    /// where the password ends.
     pub fn redacted(
         &'static self,
         url: &str,
@@ -129,7 +131,7 @@ impl ServerUrls {
         }
     }
 
-    /// Percent-decodes `text`; `name` names it in the failure.
+    /// Percent-decodes `text`, which the failure calls `name`.
     ///
     /// # Errors
     /// `invalid` unless it is percent-encoded UTF-8 without NUL.
@@ -160,7 +162,7 @@ impl ServerUrls {
 }
 
 impl ServerUrl<'_> {
-    /// The parameter `name`, decoded.
+    /// The decoded value of the parameter `name`; `None` if the URL lacks it.
     ///
     /// # Errors
     /// As [`ServerUrls::decoded`].
@@ -170,8 +172,8 @@ impl ServerUrl<'_> {
         found.map(decoded).transpose()
     }
 
-    /// The decoded hosts, each with its port; `usual` is the default port. Each is written `host`, `host:port`, `[IPv6]`
-    /// or `[IPv6]:port`.
+    /// The decoded hosts, each with its port. A host without a port gets the port `usual`, or if `usual` is empty, the
+    /// default port of such servers. Each is written `host`, `host:port`, `[IPv6]` or `[IPv6]:port`.
     ///
     /// # Errors
     /// `invalid` for an empty host or any other notation.
@@ -209,6 +211,7 @@ impl ServerUrl<'_> {
         Ok((self.syntax.decoded(host, "host")?, port))
     }
 
+    /// The URL with `***` for each password, before the hosts and in the query.
     fn shown(&self) -> String {
         let mut text = self.scheme.to_owned();
         if let Some(user) = self.user {

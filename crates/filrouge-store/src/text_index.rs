@@ -1,9 +1,9 @@
-//! The port of a derived index of conversation texts (DESIGN §10). It narrows a search to candidate documents, and stores
-//! the documents, so that they can be scanned without their source.
+//! The port of a derived index of conversation texts (DESIGN §10). It narrows a search to candidate documents, and
+//! stores the documents, so that they can be scanned without their source.
 //!
-//! A document is one message of a session, or its title. The caller defines the meaning of its body; an index reads only
-//! its folded text. All data of an index is derived and can be rebuilt. Forgotten data is deleted from its files
-//! before the call returns.
+//! A document is one message of a session, or its title. The caller defines the meaning of a document's body; an index
+//! reads only its folded text. All data of an index is derived and can be rebuilt. [`TextIndex::forget`] and
+//! [`TextIndex::clear`] delete data from all files before they return.
 //!
 //! Documents are stored in shards, one per owner: a query in one shard neither reads nor counts documents of another.
 
@@ -28,7 +28,8 @@ pub type DocumentNo = u64;
 /// The kind of a document that is a session's title; callers define other kinds with lower numbers.
 pub const TITLE: u8 = 31;
 
-/// The owner of documents: a realm (a tenant; empty for foreign histories) and an owner within it, both opaque.
+/// The owner of documents: a realm (a tenant; empty for the histories of other programs) and an owner within the realm.
+/// An index compares both, and does not interpret them.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct Shard {
     /// The realm.
@@ -47,7 +48,7 @@ pub enum IndexScope {
 }
 
 impl IndexScope {
-    /// Whether it includes a shard's documents.
+    /// Whether this scope includes the documents of `shard`.
     #[must_use]
     pub fn holds(&self, shard: &Shard) -> bool {
         match self {
@@ -73,7 +74,8 @@ pub struct IndexedSession {
 pub struct SessionEntry {
     /// Its id; unique in its realm.
     pub key: Box<str>,
-    /// The version of the session that was indexed; the feeder defines the meaning of the numbers.
+    /// The version of the session that was indexed. The caller that feeds the index defines the meaning of the numbers;
+    /// `[0, 0]` means that the session was forgotten and must be read again.
     pub stamp: [u64; 2],
     /// The time of its last change, in milliseconds since 1970.
     pub updated: i64,
@@ -86,7 +88,8 @@ pub struct SessionEntry {
 pub struct NewDocument {
     /// Its id; unique in its session.
     pub key: Box<str>,
-    /// The part of the session that is re-read as a unit when it changes; 0 if there is only one.
+    /// The number of the part of the session that has the document. A part is re-read as a unit when it changes; 0 if
+    /// the session has only one.
     pub unit: u64,
     /// Its kind: a role, or [`TITLE`]; below 32.
     pub kind: u8,
@@ -100,8 +103,8 @@ pub struct NewDocument {
     pub body: Vec<u8>,
 }
 
-/// The stored documents of a session that an update covers: it removes those of them that it does not contain. A document
-/// that is stored unchanged (same key, unit and digest) keeps its number and its vectors.
+/// The stored documents of a session that an update covers. Covered documents that the update does not contain are
+/// removed. A document that is stored unchanged (same key, unit and digest) keeps its number and its vectors.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Coverage {
     /// All documents.
@@ -127,7 +130,8 @@ pub struct SessionUpdate {
 pub type StoredDocument<'t> = (&'t str, u64, u64);
 
 impl SessionUpdate {
-    /// Compares the update with the stored documents; returns the positions of those to remove, and the documents to add.
+    /// Compares the update with the stored documents; returns the positions of the stored ones to remove, and the
+    /// documents to add.
     #[must_use]
     pub fn difference<'t>(
         &self,
@@ -164,8 +168,8 @@ pub enum IndexUpdate {
     Session(SessionUpdate),
     /// A session no longer exists.
     Gone(Key),
-    /// Vectors of the embedder with this id. Vectors of removed documents are ignored. A vector without elements
-    /// marks a document that has no vector.
+    /// Vectors of documents, by the embedder with this id. Vectors of removed documents are ignored. An empty vector
+    /// records that the embedder yields none for this document.
     Vectors(Box<str>, Vec<(DocumentNo, Vec<i8>)>),
 }
 
@@ -175,11 +179,11 @@ pub type Key = (Box<[u8]>, Box<str>);
 /// A query for candidate documents.
 #[derive(Debug, Clone)]
 pub struct CandidateQuery<'a> {
-    /// The owners.
+    /// The owners whose documents match; [`CandidateFilter::WithoutVector`] ignores it.
     pub reach: &'a IndexScope,
     /// If given, only documents of these sessions match.
     pub sessions: Option<&'a [SessionNo]>,
-    /// A bit for each requested kind.
+    /// The requested kinds: bit `n` stands for the kind `n`.
     pub kinds: u32,
     /// If given, only documents created at or after this time (milliseconds since 1970) match; titles always match.
     pub since: Option<i64>,
@@ -189,23 +193,24 @@ pub struct CandidateQuery<'a> {
     pub wanted: CandidateFilter<'a>,
 }
 
-/// The condition of a candidate. A document meets a term if it contains one of its literals, which are folded. The caller omits
-/// terms by which an index cannot narrow.
+/// The condition that makes a document a candidate. A term is a list of folded literals; a document meets it if it
+/// contains at least one of them. The caller leaves out terms by which an index cannot narrow ([`narrows()`]).
 #[derive(Debug, Clone, Copy)]
 pub enum CandidateFilter<'a> {
     /// A candidate meets all terms; without terms, every document is a candidate. Newest first.
     All(&'a [Vec<String>]),
     /// A candidate meets at least one term. Sorted by the number of met terms, then newest first.
     Any(&'a [Vec<String>]),
-    /// The documents with the greatest products of their vectors (by this embedder) with this one, at most this many,
-    /// greatest first.
+    /// Has an embedder's id, a vector and a limit. The candidates are the documents whose vectors by this embedder have
+    /// the greatest products with the vector: at most as many as the limit, greatest first.
     Nearest(&'a str, &'a [i8], usize),
-    /// Documents without a vector by this embedder, at most this many, newest first, of all owners.
+    /// Has an embedder's id and a limit. The candidates are documents of all owners for which no vector by this
+    /// embedder is stored: at most as many as the limit, newest first.
     WithoutVector(&'a str, usize),
 }
 
 impl<'a> CandidateFilter<'a> {
-    /// The terms of the search.
+    /// The terms of the condition; empty for conditions on vectors.
     #[must_use]
     pub const fn terms(&self) -> &'a [Vec<String>] {
         match self {
@@ -232,11 +237,11 @@ pub struct Candidate {
     pub kind: u8,
     /// [`NewDocument::created`].
     pub created: i64,
-    /// A bit for each of the first 64 terms that it may contain.
+    /// Bit `n` is set if the document may meet term `n`, for the first 64 terms.
     pub met: u64,
     /// Whether it certainly contains all words of the query as complete words; `false` if the index cannot decide.
     pub whole_words: bool,
-    /// The product of its vector with the query's, for a query for nearest documents.
+    /// The product of its vector with the query's, for [`CandidateFilter::Nearest`]; otherwise 0.
     pub near: i32,
 }
 
@@ -274,7 +279,7 @@ pub struct IndexStatus {
     pub sessions: u64,
     /// The number of documents.
     pub documents: u64,
-    /// The size of their folded texts.
+    /// The size of the documents' folded texts, in bytes.
     pub text_bytes: u64,
     /// The size on disk in bytes.
     pub bytes: u64,
@@ -284,7 +289,8 @@ pub struct IndexStatus {
     pub vectors: Vec<(Box<str>, u64)>,
 }
 
-/// The version of an index, for a change that must fail if the index changed in between.
+/// The version of an index. [`TextIndex::change`] can require the version that its caller has read, and then applies
+/// nothing if data was forgotten or another caller recorded a position in between.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct IndexVersion {
     /// The feed position last given to [`TextIndex::change`]; `None` for a new index.
@@ -319,8 +325,8 @@ pub struct IndexState {
 /// A derived index. All methods block; they may be called from several threads and several processes at once.
 ///
 /// # Errors
-/// Every method fails with `unavailable` when the index cannot be read or written, and with the store's codes for a full
-/// disk. An index with another format or a damaged file is emptied when it is opened, because it can be rebuilt.
+/// Every method fails with `unavailable` when the index cannot be read or written, and with the store's codes for a
+/// full disk. An index with another format or a damaged file is emptied when it is opened, because it can be rebuilt.
 pub trait TextIndex: Send + Sync {
     /// Reads the version of the index and the selected sessions in one snapshot.
     ///
@@ -328,9 +334,11 @@ pub trait TextIndex: Send + Sync {
     /// As stated at the trait; likewise for all other methods.
     fn state(&self, which: SessionSelection<'_>) -> Result<IndexState, Failure>;
 
-    /// Applies updates atomically and records the feed position; with `expected`, only if the index still has that
-    /// version: data that was read before a `forget` is not written after it, and of two concurrent feeders only one
-    /// succeeds. Returns whether the updates were applied.
+    /// Applies updates atomically and records the feed position; `None` keeps the recorded one. Returns whether the
+    /// updates were applied.
+    ///
+    /// With `expected`, they are applied only if the index still has this version. So data that was read before a
+    /// `forget` is not written after it, and of two callers that feed the index concurrently only one succeeds.
     ///
     /// # Errors
     /// As stated at the trait.
@@ -342,7 +350,8 @@ pub trait TextIndex: Send + Sync {
     ) -> Result<bool, Failure>;
 
     /// Deletes all documents of a session from every file; when it returns, no file contains the text or data derived
-    /// from it. The session keeps an entry with stamp `[0, 0]`, so that it is re-read. Returns the number of deleted documents.
+    /// from it. The session keeps an entry with stamp `[0, 0]`, so that it is re-read. Returns the number of deleted
+    /// documents.
     ///
     /// # Errors
     /// As stated at the trait.
@@ -360,8 +369,8 @@ pub trait TextIndex: Send + Sync {
     /// As stated at the trait.
     fn candidates(&self, query: &CandidateQuery<'_>) -> Result<Vec<Candidate>, Failure>;
 
-    /// Calls `each` with the bodies of these documents, in their order, until it returns `false`; missing documents are
-    /// left out.
+    /// Calls `each` with the number and the body of each of these documents, in the order of `documents`, until `each`
+    /// returns `false`. Missing documents are skipped.
     ///
     /// # Errors
     /// As stated at the trait.
@@ -371,8 +380,8 @@ pub trait TextIndex: Send + Sync {
         each: &mut dyn FnMut(DocumentNo, &[u8]) -> bool,
     ) -> Result<(), Failure>;
 
-    /// Runs one maintenance step that keeps queries fast (a few to some tens of milliseconds); returns whether more work
-    /// is left.
+    /// Runs one maintenance step that keeps queries fast (a few to some tens of milliseconds); returns whether more
+    /// work is left.
     ///
     /// # Errors
     /// As stated at the trait.

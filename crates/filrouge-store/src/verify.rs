@@ -65,7 +65,7 @@ pub enum Verdict {
 }
 
 impl VerificationReport {
-    /// Records an integrity failure as a finding; returns other failures to the caller.
+    /// Records an integrity failure or a missing key as a finding; returns other failures to the caller.
     fn note(&mut self, result: Result<(), Failure>) -> Result<(), Failure> {
         match result {
             Err(f) if matches!(f.code, ErrorCode::IntegrityError | ErrorCode::KeyMissing) => {
@@ -76,7 +76,7 @@ impl VerificationReport {
         }
     }
 
-    /// Adds a finding. A finding without a session, which recurs with each session, is added once.
+    /// Adds a finding. A finding that names no session may recur for each session, so it is added only once.
     fn add(&mut self, finding: Finding) {
         if finding.session_id.is_some() || !self.findings.contains(&finding) {
             self.findings.push(finding);
@@ -116,7 +116,7 @@ impl<V: View + ?Sized> VerifiedSnapshot<'_, V> {
                 return Err(session.broken(Some(next), "the item is missing"));
             }
             for row in &rows {
-                // The redactions of the entire session are compared with its items below.
+                // Decoding does not check redactions here: `misredacted` compares those of the entire session below.
                 let decoded = self.decode_alone(session, row)?;
                 rebuilt.contentless.extend(decoded.redacted.iter().copied());
                 if row.first_seq != next {
@@ -165,7 +165,8 @@ impl<V: View + ?Sized> VerifiedSnapshot<'_, V> {
         self.verify_events(session, report)
     }
 
-    /// Checks that an adopted session's turn is found by its request: by a request key, or by the id derived here.
+    /// Checks, in an adopted session, that each turn can be found by its request id: through a stored request key, or
+    /// because this keyring derives the same turn id. Another keyring may have derived the ids of such a session.
     fn check_request_keys(
         &self,
         session: &VerifiedSession,
@@ -188,6 +189,7 @@ impl<V: View + ?Sized> VerifiedSnapshot<'_, V> {
         Ok(())
     }
 
+    /// Compares the rows of all turns with those that the items describe, and the head's counts of turns with both.
     fn compare_turns(
         &self,
         session: &VerifiedSession,
@@ -233,7 +235,7 @@ impl<V: View + ?Sized> VerifiedSnapshot<'_, V> {
         Ok(())
     }
 
-    /// Verifies one session or the entire store; continues after a broken session.
+    /// Verifies the session `only`, or the entire store if it is `None`; continues after a broken session.
     ///
     /// # Errors
     /// Fails only when the store does not answer; integrity errors are in the report.
@@ -289,8 +291,8 @@ impl<V: View + ?Sized> VerifiedSnapshot<'_, V> {
         Ok(report)
     }
 
-    /// Compares every head and note with its newest entry in the commit log; reads the complete log. Finds nothing without
-    /// keys.
+    /// Compares every head and note with its newest entry in the commit log; reads the complete log. Without keys it
+    /// compares nothing.
     ///
     /// # Errors
     /// When the store does not answer.
@@ -301,6 +303,7 @@ impl<V: View + ?Sized> VerifiedSnapshot<'_, V> {
         }
     }
 
+    /// Verifies a session, and records its failure, or the failure to load it, as a finding.
     fn note_session(
         &self,
         session: Result<VerifiedSession, Failure>,
@@ -325,7 +328,7 @@ impl<V: View + ?Sized> VerifiedSnapshot<'_, V> {
                 let id = stored.row.session_id.clone();
                 self.note_session(self.load(stored), report)?;
                 let seen = report.events - before;
-                // After another finding, not all of its events were examined.
+                // A session with another finding may have events that were not examined, so they are not counted.
                 if seen != events && report.findings.len() == findings {
                     let what = format!("{events} events were recorded, {seen} are stored");
                     let failure = Failure::integrity(id.as_str(), None, what);

@@ -1,9 +1,9 @@
 //! A running agent: a subprocess that receives a prompt and whose output is its answer (DESIGN §11).
 //!
-//! The prompt goes to stdin, or replaces `{prompt}` in the arguments. The agent and every process that it starts form one process
-//! group. The group's leader is a small shell that waits for this process: when this process ends in any way (`kill -9`
-//! included), the shell kills the group. (A parent-death signal would need `unsafe`, exists only on Linux, and does not reach
-//! grandchildren.) Only a process that leaves the group on purpose, as daemons do, survives.
+//! The prompt goes to stdin, or replaces `{prompt}` in the arguments. The agent and every process that it starts form
+//! one process group. The group's leader is a small shell that waits for this process: when this process ends in any
+//! way (`kill -9` included), the shell kills the group. (A parent-death signal would need `unsafe`, exists only on
+//! Linux, and does not reach grandchildren.) Only a process that leaves the group on purpose, as daemons do, survives.
 
 mod exit;
 mod group;
@@ -47,10 +47,10 @@ impl Default for AgentSettings {
     }
 }
 
-/// The time limit of an agent whose deadline cannot be computed: longer than any timeout.
+/// The time limit of an agent whose timeout is too large to compute a deadline: ten years.
 const NO_TIMEOUT: Duration = Duration::from_secs(10 * 365 * 86_400);
 
-/// Size of the read buffer.
+/// Size of the read buffer, in bytes.
 const READ_BYTES: usize = 16 << 10;
 
 /// A running agent. Dropping it kills it and every process that it started.
@@ -59,13 +59,17 @@ pub struct Agent {
     group: Group,
     child: Child,
     stdout: Option<ChildStdout>,
+    /// The buffer into which output is read.
     buffer: Box<[u8]>,
     decoder: Decoder,
+    /// How the process ended; `None` while it runs.
     status: Option<io::Result<ExitStatus>>,
     timed_out: bool,
     timeout: Duration,
+    /// When the agent times out; once its process has ended, when its output is no longer read.
     deadline: Instant,
     settings: AgentSettings,
+    /// The task that writes the prompt to stdin; `None` if the prompt is in an argument.
     prompt: Option<JoinHandle<()>>,
     stderr: Tail,
 }
@@ -74,7 +78,8 @@ impl Agent {
     /// Starts an agent. The prompt is written while the answer is read, so it can have any size.
     ///
     /// # Errors
-    /// `agent_not_started`: the program or its folder does not exist, may not be run, or the prompt is too long for an argument.
+    /// `agent_not_started`: the program or its folder does not exist, the program may not be run, the prompt is too
+    /// long for an argument, or `/bin/sh`, which leads the process group, does not start.
     pub async fn start(
         command: &Command,
         prompt: String,
@@ -136,8 +141,8 @@ impl Agent {
         self.child.id()
     }
 
-    /// The next piece of its output: UTF-8 without terminal controls. `None` once it has ended or timed out. Cancel-safe:
-    /// dropping this future loses nothing.
+    /// The next piece of the agent's output: UTF-8 without terminal controls. `None` once the output has ended or the
+    /// agent has timed out. Cancel-safe: dropping this future loses nothing.
     pub async fn next(&mut self) -> Option<String> {
         loop {
             if self.timed_out || self.stdout.is_none() && self.status.is_some() {
@@ -168,7 +173,8 @@ impl Agent {
         }
     }
 
-    /// Stops any remaining processes and returns how the agent ended. Call it after [`next`](Self::next) returned `None`.
+    /// Stops any remaining processes and returns how the agent ended. Call it after [`next`](Self::next) returned
+    /// `None`.
     pub async fn end(mut self) -> AgentExit {
         let why = match self.status.take() {
             Some(status) => exit::exited(status),
@@ -181,7 +187,8 @@ impl Agent {
         AgentExit::of(why, &self.stderr.take().await, self.decoder.replaced())
     }
 
-    /// Stops it now, with every process that it started: SIGTERM first, SIGKILL after [`grace`](AgentSettings::grace).
+    /// Stops the agent now, with every process that it started: SIGTERM first, SIGKILL after
+    /// [`grace`](AgentSettings::grace). The result states no error.
     pub async fn kill(mut self) -> AgentExit {
         self.stdout = None;
         self.timed_out = false;
@@ -192,7 +199,6 @@ impl Agent {
     /// Asks the group to end, and kills it after the grace period.
     async fn terminate(&mut self) {
         self.group.terminate();
-        // After the grace period, kill the group and wait for the agent.
         if timeout(self.settings.grace, self.child.wait())
             .await
             .is_err()
@@ -203,7 +209,8 @@ impl Agent {
     }
 }
 
-/// The number of bytes read; 0 at the end, and for an unreadable pipe, which counts as the end.
+/// Reads output into `buffer`; returns the number of bytes. Returns 0 at the end of the output, and if the pipe cannot
+/// be read, which counts as the end. Without a pipe it never returns.
 async fn read(stdout: Option<&mut ChildStdout>, buffer: &mut [u8]) -> usize {
     match stdout {
         Some(stdout) => stdout.read(buffer).await.unwrap_or(0),
@@ -211,8 +218,8 @@ async fn read(stdout: Option<&mut ChildStdout>, buffer: &mut [u8]) -> usize {
     }
 }
 
-/// An agent may answer or end before it has read its entire prompt, so a closed pipe is no error. Any other write failure is
-/// logged; the agent's answer shows its effect.
+/// Writes the prompt to the agent's stdin, and closes it. An agent may answer or end before it has read its entire
+/// prompt, so a closed pipe is no error. Any other failure is logged, and the agent answers with what it has received.
 async fn write(mut stdin: ChildStdin, prompt: String) {
     if let Err(error) = stdin.write_all(prompt.as_bytes()).await
         && error.kind() != io::ErrorKind::BrokenPipe

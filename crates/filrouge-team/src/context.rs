@@ -12,13 +12,14 @@ pub const TEAM_TASK_BYTES_MAX: usize = 5 << 10;
 /// A session's restored state, for [`Coordinator::start`](crate::coordinator::Coordinator::start).
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Restored {
-    /// The context that is carried over.
+    /// The messages and the team task.
     pub context: Context,
     /// The highest N of any `msg-N` ever used in the session, redacted ones included; 0 if there was none.
     pub highest_message: u64,
 }
 
-/// The state that survives a restart (DESIGN §11): messages and the team task. No queue, no running agents, no todos.
+/// The state that survives a restart (DESIGN §11): messages and the team task. The queue, running agents and todos do
+/// not survive it.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Context {
     /// All messages, in the order they were said.
@@ -32,6 +33,7 @@ pub struct Context {
 pub struct ContextManager {
     messages: Vec<Message>,
     positions: HashMap<MessageId, usize>,
+    /// The N of the newest id `msg-N`: the next message gets the number after it.
     highest: u64,
     team_task: Option<Box<str>>,
 }
@@ -124,7 +126,7 @@ impl ContextManager {
         &self.messages
     }
 
-    /// The last `count` messages.
+    /// The newest `count` messages, the oldest of them first; all if there are fewer.
     #[must_use]
     pub fn newest(&self, count: usize) -> &[Message] {
         let begin = self.messages.len().saturating_sub(count);
@@ -142,8 +144,8 @@ impl ContextManager {
         self.positions.get(id).copied()
     }
 
-    /// The indexes of the message's ancestors, the nearest first. A parent that is not earlier than its reply ends the chain,
-    /// because foreign snapshots may contain cycles.
+    /// The indexes of the message's ancestors, the nearest first, at most `count`. A parent that is not earlier than
+    /// its reply ends the chain, because foreign snapshots may contain cycles.
     pub(crate) fn chain(&self, id: &str, count: usize) -> Vec<usize> {
         let mut chain = Vec::new();
         let mut at = self.position(id);

@@ -10,11 +10,12 @@
 //!
 //! Rules, in this order:
 //! - The members whom a message addresses ([`markers`](crate::markers)) are queued
-//!   ([`RoutingQueue`](crate::queue::RoutingQueue)), and the queue is served one by one. A human who is served has the floor; the
-//!   rest waits.
-//! - A human's message without addressees is answered by the agent who spoke to them last, else by the first agent.
-//! - When the queue is empty, the first human has the floor. This also applies when a message names only unknown members, when an
-//!   agent has failed, when a turn was cancelled, and when agents have spoken
+//!   ([`RoutingQueue`](crate::queue::RoutingQueue)), and the queue is served one by one. When it is a human's turn,
+//!   this human has the floor, and the rest of the queue waits.
+//! - A human's message without addressees is answered by the agent who last spoke to this human, else by the first
+//!   agent.
+//! - When the queue is empty, the first human has the floor. This also applies when a message names only unknown
+//!   members, when an agent has failed, when a turn was cancelled, and when agents have spoken
 //!   [`max_agent_turns`](crate::team::Team::max_agent_turns) times without a human.
 //! - The [`Record`] keeps everything in the order it happens. A failed write pauses the conversation and is reported.
 
@@ -56,14 +57,15 @@ impl Default for Settings {
         Self {
             window: Window::default(),
             agent: AgentSettings::default(),
-            // The ledger's limit for an item, less room for what surrounds the text.
+            // The ledger's default limit for an item, minus room for the parts of the item that are not the message's
+            // text.
             message_bytes: (16 << 20) - (64 << 10),
         }
     }
 }
 
-/// Runs a team's conversation. Dropping it kills the speaker, keeps their text as interrupted, and releases the session, as far
-/// as the runtime lets it; [`leave`](Self::leave) waits for that.
+/// Runs a team's conversation. Dropping it kills the speaking agent, keeps its text as interrupted, and releases the
+/// session. A task does this, which does not finish if the runtime stops; [`leave`](Self::leave) waits for it.
 pub struct Coordinator {
     team: Arc<Team>,
     context: Arc<Mutex<ContextManager>>,
@@ -71,8 +73,9 @@ pub struct Coordinator {
 }
 
 impl Coordinator {
-    /// Begins a team's session, or continues a `restored` one, in a separate task: the queue is empty, no member speaks, and the
-    /// first human has the floor. Needs a tokio runtime. The caller must receive the events: their channel is unbounded.
+    /// Begins a team's session, or continues a `restored` one, in a separate task. At first, the queue is empty, no
+    /// member speaks, and the first human has the floor. Needs a tokio runtime. The caller must receive the events:
+    /// their channel is unbounded.
     ///
     /// # Errors
     /// `invalid`: the history is not valid ([`ContextManager::restored`]), or the team has no human.
@@ -110,12 +113,15 @@ impl Coordinator {
         Ok((coordinator, received))
     }
 
-    /// Adds a message of the human who has the floor, else of the first human. Returns the message's id once it is kept; `None`
-    /// if the text has only markers without addressees, which take effect. While an agent speaks, those who answer it are queued.
+    /// Adds a message of the human who has the floor, else of the first human. Returns the message's id once the
+    /// message is kept. While an agent speaks, the members who are to answer the message are queued.
+    ///
+    /// A text that has only markers, none of which names an addressee, adds no message: the markers take effect, and
+    /// the result is `None`.
     ///
     /// # Errors
-    /// `invalid`: the text is blank; `limit_exceeded`: it is longer than [`Settings::message_bytes`]; the ledger's errors. On
-    /// an error nothing was said.
+    /// `invalid`: the text is blank; `limit_exceeded`: it is longer than [`Settings::message_bytes`]; the ledger's
+    /// errors. On an error nothing was said.
     pub async fn say(&self, text: &str) -> Result<Option<MessageId>, Failure> {
         let text = text.into();
         self.send(|reply| SessionCommand::Say(text, reply)).await
@@ -124,8 +130,8 @@ impl Coordinator {
     /// Sets the team task; `None` clears it.
     ///
     /// # Errors
-    /// `limit_exceeded`: it is longer than [`TEAM_TASK_BYTES_MAX`](crate::context::TEAM_TASK_BYTES_MAX); the ledger's errors.
-    /// On an error the previous task stays.
+    /// `limit_exceeded`: it is longer than [`TEAM_TASK_BYTES_MAX`](crate::context::TEAM_TASK_BYTES_MAX); the ledger's
+    /// errors. On an error the previous task stays.
     pub async fn set_team_task(&self, task: Option<&str>) -> Result<(), Failure> {
         let task = task.map(Into::into);
         self.send(|reply| SessionCommand::SetTeamTask(task, reply))
@@ -140,8 +146,8 @@ impl Coordinator {
         self.send(SessionCommand::Resume).await
     }
 
-    /// Stops the speaker and every process that they started. Their text is kept as cancelled, the queue is emptied, and the
-    /// first human has the floor when this returns. Returns whether a member was speaking.
+    /// Stops the speaker and every process that they started. Their text is kept as cancelled, the queue is emptied,
+    /// and the first human has the floor when this returns. Returns whether a member was speaking.
     ///
     /// # Errors
     /// `invalid`: the session was closed.
@@ -209,6 +215,7 @@ impl Coordinator {
     }
 }
 
+/// The speakers in the history who are not members of the team, each once.
 fn drifted(team: &Team, context: &ContextManager) -> Vec<Drifted> {
     let mut drift: Vec<Drifted> = Vec::new();
     for message in context.messages() {

@@ -1,7 +1,7 @@
-//! A team's conversation in the ledger (DESIGN §11): one session of the team, with its messages as items, its state as a
-//! checkpoint at each hand-over, and a lease that holds it while it is open.
+//! A team's conversation in the ledger (DESIGN §11): one session of the team, with its messages as items, and its state
+//! as a checkpoint at each hand-over. The process that has the session open has its lease.
 //!
-//! How one turn holds several speakers: `docs/adr/0029-teams-in-the-ledger.md`.
+//! `docs/adr/0029-teams-in-the-ledger.md` explains how one turn contains messages of several speakers.
 
 use std::collections::HashSet;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -44,13 +44,13 @@ const WARNINGS: usize = 16;
 /// How a session is opened.
 #[derive(Clone)]
 pub struct OpenOptions {
-    /// The holder's name, shown to others who find the session held: such as `ann@laptop, process 4711`.
+    /// The name of the lease's holder, such as `ann@laptop, process 4711`. Others who try to open the session see it.
     pub holder: Box<str>,
     /// How long the lease lasts without a renewal.
     pub ttl: Duration,
-    /// How long to wait for a session that someone else holds.
+    /// How long to wait for a session that someone else has open.
     pub wait: Duration,
-    /// Where its snapshot file is written; `None`: no snapshot file.
+    /// Where the session's snapshot file is written; `None`: it has none.
     pub snapshots: Option<Snapshots>,
 }
 
@@ -71,15 +71,18 @@ impl OpenOptions {
 pub struct Opened {
     /// Records the session from now on.
     pub record: LedgerRecord,
-    /// The context that is carried over.
+    /// The messages and the team task from which the conversation continues.
     pub restored: Restored,
     /// When the session was created; its snapshot file's name contains it.
     pub created_at: Timestamp,
-    /// The status that was recorded last; a crash leaves it [`Status::Active`].
+    /// The status in the newest recorded state; [`Status::Active`] if something was written after it, as before a
+    /// crash.
     pub status: Status,
-    /// The id of the member for whom the team waited in that state.
+    /// The id of the member for whom the team waited in the newest recorded state; `None` if something was written
+    /// after it.
     pub waiting_for: Option<Box<str>>,
-    /// Messages that were still growing when the previous process ended; the context has them, cut.
+    /// The ids of messages that were still growing when the previous process ended. `restored` contains them as
+    /// interrupted.
     pub interrupted: Vec<MessageId>,
     /// Counts of session content that is missing from the context.
     pub left_out: LeftOut,
@@ -87,8 +90,8 @@ pub struct Opened {
     redacted: HashSet<MessageId>,
 }
 
-/// Records one session in the ledger. Without [`Record::close`] the session stays held until its lease expires or this process
-/// ends.
+/// Records one session in the ledger. Without [`Record::close`], nobody else can open the session until its lease
+/// expires or this process ends.
 pub struct LedgerRecord {
     shared: Arc<Shared>,
     _heartbeat: Heartbeat,
@@ -108,9 +111,11 @@ pub(crate) struct CheckpointState {
     #[serde(flatten)]
     state: State,
     members: Vec<CheckpointMember>,
+    /// How many messages the session has, up to the checkpoint.
     pub(crate) message_count: u64,
 }
 
+/// An open session: its lease, and how far it is recorded.
 struct Shared {
     engine: Arc<Engine>,
     session: SessionId,
@@ -154,7 +159,7 @@ impl Shared {
         self.task(progress, state.team_task.as_deref()).await?;
         match &progress.state {
             Some(kept) if kept == state => return Ok(()),
-            // A checkpoint belongs to a seq: a second one needs a new seq.
+            // The newest seq has a checkpoint already, and a seq has only one. The note creates a new seq.
             Some(_) => self.note(progress, item::note_item("state")).await?,
             None => {}
         }
@@ -196,7 +201,8 @@ impl Shared {
         Ok(())
     }
 
-    /// Writes the snapshot file from the ledger's content; a failure is only a warning.
+    /// Writes the snapshot file from the ledger's content, unless the session has no messages. A failure is only a
+    /// warning.
     async fn snapshot(&self, progress: &Progress) {
         let Some(snapshots) = self.snapshots.clone().filter(|_| progress.count > 0) else {
             return;
@@ -245,7 +251,7 @@ impl Shared {
             let (caller, session) = (self.lease.caller_after_check().await?, self.session.clone());
             let ended = CloseSession::default();
             self.engine.sessions.close(&caller, session, ended).await?;
-            // Closing has appended a note.
+            // Closing has appended an item, so the recorded state is no longer the newest.
             progress.state = None;
         } else {
             self.status(SessionStatus::Paused).await?;

@@ -1,8 +1,9 @@
-//! Teams (DESIGN §11): people, and agents that are commands, talk in one conversation. A later run continues it with its full
-//! context.
+//! Teams (DESIGN §11): people, and agents that are commands, talk in one conversation. A later run of the program
+//! continues it with all messages and the team task.
 //!
-//! A team file yields a [`Team`](team::Team), whose ids derive from names alone. A [`Coordinator`](coordinator::Coordinator) lets
-//! the members speak in turn, the [`context`] holds their messages, and a [`Record`](record::Record) keeps them.
+//! A team file yields a [`Team`](team::Team), whose ids derive from names alone. A
+//! [`Coordinator`](coordinator::Coordinator) lets the members speak in turn, the [`context`] has their messages in
+//! memory, and a [`Record`](record::Record) writes them to the ledger.
 
 pub mod agent;
 pub mod context;

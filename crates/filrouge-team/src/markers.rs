@@ -10,14 +10,17 @@
 //! | `[TEAM_TASK: text]` | sets the team task; it may span lines and contain balanced brackets |
 //! | `[FROM: name]` | no effect: agents copy it from their prompt |
 //!
-//! Keywords are case-insensitive and may have blanks around them; the colon and commas may be of other scripts (`：`, `，`, `、`).
-//! Names are members' names or ids, compared without regard to case and width, with or without `@`. Markers are removed from the
-//! text, together with their line if nothing else is on it. A marker is plain text when it is in code (between backticks on a
-//! line, or in a fenced block), after a backslash, or after [`MARKERS_MAX`] others; when it has no end; when its name list is
-//! longer than [`NAMES_BYTES_MAX`] or its task longer than [`HELD_BYTES_MAX`].
+//! Keywords are case-insensitive and may have blanks around them; the colon and commas may be of other scripts (`：`,
+//! `，`, `、`). Names are members' names or ids, with or without `@`, compared without regard to case and width. Markers
+//! are removed from the text, together with their line if nothing else is on it. A marker is plain text in each of
+//! these cases:
+//! - it is in code: between backticks on a line, or in a fenced block
+//! - it follows a backslash, or [`MARKERS_MAX`] other markers
+//! - it has no end
+//! - its list of names is longer than [`NAMES_BYTES_MAX`], or its task is longer than [`HELD_BYTES_MAX`]
 //!
-//! A message without `NEXT` is addressed to the members it mentions: `@name` at a word boundary, not in code and not in an e-mail
-//! address. Mentions stay in the text. Self-mentions are ignored.
+//! A message without `NEXT` is addressed to the members it mentions: `@name` at a word boundary, not in code and not in
+//! an e-mail address. Mentions stay in the text. Self-mentions are ignored.
 
 mod mention;
 mod scan;
@@ -36,7 +39,8 @@ pub const MARKERS_MAX: usize = 32;
 /// The maximum number of bytes of a list of names.
 pub const NAMES_BYTES_MAX: usize = 1 << 10;
 
-/// The maximum number of bytes of a streamed text that are held back until their meaning is clear.
+/// The maximum number of bytes of a streamed text that are held back until it is clear whether they are a marker, code
+/// or text.
 pub const HELD_BYTES_MAX: usize = 16 << 10;
 
 /// A text whose markers are separated from its content.
@@ -48,7 +52,7 @@ pub struct Marked {
     pub markers: Vec<Box<str>>,
     /// The addressees, each once: named by markers, or else by mentions.
     pub addressed: Vec<Addressed>,
-    /// The members to remove from the queue.
+    /// The members to remove from the queue; `None` if the text has no `DROP`.
     pub dropped: Option<Dropped>,
     /// The task that the message sets for the team.
     pub team_task: Option<Box<str>>,
@@ -59,7 +63,7 @@ pub struct Marked {
 pub struct Addressed {
     /// The addressee.
     pub addressee: Addressee,
-    /// The intent written after the name.
+    /// The intent written after the name; `None` if there is none.
     pub intent: Option<Intent>,
 }
 
@@ -93,7 +97,7 @@ impl Marked {
         }
     }
 
-    /// The names that no member has.
+    /// The addressed names that no member has.
     pub fn unresolved(&self) -> impl Iterator<Item = &str> {
         let addressees = self.addressed.iter().map(|one| &one.addressee);
         let unknown = addressees.filter(|addressee| addressee.member_id.is_none());
@@ -101,11 +105,12 @@ impl Marked {
     }
 }
 
-/// Reads a text incrementally. The results of [`push`](Self::push), joined, are the content of the entire text: nothing is
-/// returned that later becomes part of a marker. The cost is linear in the text, however it is split.
+/// Reads a text incrementally. The results of [`push`](Self::push), joined, are the content of the entire text: nothing
+/// is returned that later becomes part of a marker. The cost is linear in the text, however it is split.
 #[derive(Debug, Default)]
 pub struct MarkerReader {
     scanner: Scanner,
+    /// The text that is held back.
     held: String,
     visible: Visible,
     keywords: Vec<(Keyword, Box<str>)>,
@@ -126,7 +131,8 @@ impl MarkerReader {
         self.visible.new_text()
     }
 
-    /// Ends the text: returns the remaining visible text and the complete result. `speaker` is the id of its speaker.
+    /// Ends the text: returns the visible text that `push` has not returned, and the complete result. `speaker` is the
+    /// id of the text's speaker.
     #[must_use]
     pub fn finish(mut self, team: &Team, speaker: &str) -> (String, Marked) {
         self.scan(true);
@@ -155,6 +161,7 @@ impl MarkerReader {
         (rest, marked)
     }
 
+    /// Reads the held text as far as its meaning is clear; `last`: no more text follows.
     fn scan(&mut self, last: bool) {
         let held = std::mem::take(&mut self.held);
         let mut rest = held.as_str();
@@ -192,6 +199,7 @@ fn next(marked: &mut Marked, body: &str, team: &Team) -> bool {
     any
 }
 
+/// Adds what a `DROP` removes: all members, or those that it names.
 fn dropped(marked: &mut Marked, body: &str, team: &Team) {
     if body.trim().is_empty() {
         marked.dropped = Some(Dropped::All);
@@ -205,6 +213,7 @@ fn dropped(marked: &mut Marked, body: &str, team: &Team) {
     }
 }
 
+/// Adds the members that the content mentions, except its speaker.
 fn mentioned(
     marked: &mut Marked,
     content: &str,
@@ -224,8 +233,8 @@ fn names(body: &str) -> impl Iterator<Item = &str> {
     parts.map(str::trim).filter(|part| !part.is_empty())
 }
 
-/// Splits an entry of a name list into the name, the intent after it and the member. If the entire entry is a member's
-/// name, its last word is not an intent.
+/// Splits an entry of a name list into the name and the intent after it; also returns the member with this name. If the
+/// entire entry is a member's name, its last word is not an intent.
 fn resolved<'w, 't>(
     written: &'w str,
     team: &'t Team,

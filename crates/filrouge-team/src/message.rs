@@ -19,7 +19,7 @@ pub struct Message {
     pub content: Box<str>,
     /// Its addressees, and the message it answers.
     pub routing: Routing,
-    /// Why it is incomplete.
+    /// Why it is incomplete; `None` if it is complete.
     pub cut: Option<Cut>,
 }
 
@@ -29,13 +29,13 @@ pub struct Message {
 pub enum Cut {
     /// The user stopped it.
     Cancelled,
-    /// The agent failed: its exit code was not 0, or it timed out.
+    /// The agent failed: for example, its exit code was not 0, or it timed out.
     Failed,
     /// filrouge ended while the message was growing.
     Interrupted,
 }
 
-/// The speaker of a message, as described at that time.
+/// The speaker of a message, as described when the message was said.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Speaker {
     /// The member's id; `system` for the application's notes.
@@ -52,7 +52,7 @@ pub struct Speaker {
 pub enum SpeakerKind {
     /// A person.
     Human,
-    /// A command; `ai` in snapshots.
+    /// An agent, which is a command. Snapshot files call this kind `ai`.
     Agent,
     /// The application.
     System,
@@ -65,19 +65,19 @@ pub struct Routing {
     /// The markers as they were written, without brackets.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub markers: Vec<Box<str>>,
-    /// The members that the markers name.
+    /// Those whom the markers name, or else those whom the text mentions; unknown names are included.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub addressees: Vec<Addressee>,
-    /// The message it answers.
+    /// The message that this one answers; `None` if there is none.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub parent: Option<MessageId>,
-    /// The priority that the message asks for.
+    /// The highest priority that the message asks for; `None` if it names none.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub intent: Option<Intent>,
 }
 
 impl Routing {
-    /// An answer to this message, without addressees.
+    /// The routing of an answer to `parent`, without addressees.
     #[must_use]
     pub fn to(parent: Option<MessageId>) -> Self {
         Self {
@@ -95,7 +95,7 @@ pub struct Addressee {
     /// The member; `None` for an unknown name.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub member_id: Option<Box<str>>,
-    /// The member's name at that time.
+    /// The member's name when the message was said.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub member_name: Option<Box<str>>,
 }

@@ -12,7 +12,7 @@ use crate::message::{Message, SpeakerKind};
 use crate::team::{Member, MemberKind, Team};
 pub use template::{Template, TemplateError};
 
-/// How much of the conversation an agent receives. Both limits count complete messages, backwards from the newest.
+/// How much of the conversation an agent receives: the newest complete messages that fit both limits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Window {
     /// The maximum number of messages.
@@ -38,9 +38,9 @@ pub const CHAIN_MAX: usize = 32;
 
 /// Builds prompts for a team's agents.
 ///
-/// A prompt holds the newest messages that fit into the [`Window`] and, whatever their age, the ancestors of the answered
-/// message: its parent, the parent's parent, and so on, up to [`CHAIN_MAX`]. No message is cut; the prompt states how many are
-/// left out. The cost is linear in what the prompt shows, however long the session is.
+/// A prompt contains the newest messages that fit into the [`Window`] and, whatever their age, the ancestors of the
+/// answered message: its parent, the parent's parent, and so on, up to [`CHAIN_MAX`]. No message is cut; the prompt
+/// states how many are left out. The cost is linear in what the prompt shows, however long the session is.
 #[derive(Debug, Clone, Copy)]
 pub struct PromptBuilder<'t> {
     team: &'t Team,
@@ -91,6 +91,7 @@ impl<'t> PromptBuilder<'t> {
         }))
     }
 
+    /// The window for a member: smaller if the prompt is an argument.
     fn window_of(&self, member: &Member) -> Window {
         match &member.kind {
             MemberKind::Agent(command) if command.takes_argument() => Window {
@@ -101,6 +102,7 @@ impl<'t> PromptBuilder<'t> {
         }
     }
 
+    /// The prompt of a member without a template.
     fn standard(
         &self,
         task: Option<&str>,

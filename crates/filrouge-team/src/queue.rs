@@ -49,7 +49,7 @@ impl RoutingQueue {
         self.routes.insert(end, route);
     }
 
-    /// Removes the next member.
+    /// Removes and returns the next member.
     pub fn pop(&mut self) -> Option<Route> {
         self.routes.pop_front()
     }

@@ -1,5 +1,5 @@
-//! The port for recording a team's conversation as it happens (DESIGN §11): each message when it is said, the state at each
-//! hand-over.
+//! The port for recording a team's conversation as it happens (DESIGN §11): each message when it is said, the state at
+//! each hand-over.
 
 use async_trait::async_trait;
 use filrouge_types::Failure;
@@ -26,46 +26,48 @@ filrouge_types::words!(
 pub struct State {
     /// The session's status.
     pub status: Status,
-    /// The human who is waited for, by id.
+    /// The id of the human who has the floor; `None` if nobody is waited for.
     pub waiting_for: Option<Box<str>>,
-    /// The task that the team works on.
+    /// The task that the team works on; `None` if there is none.
     pub team_task: Option<Box<str>>,
 }
 
-/// Records one session. The implementation holds the session's lease; once the lease is lost, every call fails with `stale_fence`
-/// or `lease_expired`, and nothing more is written.
+/// Records one session. The implementation has the session's lease. Once the lease is lost, every call fails with
+/// `stale_fence` or `lease_expired`, and nothing more is written.
 #[async_trait]
 pub trait Record: Send + Sync {
     /// The session's id.
     fn session_id(&self) -> &str;
 
-    /// Records a complete message: a human's or the application's. A human's first message after a hand-over begins a turn.
+    /// Records a complete message: a human's or the application's. A human's first message after a hand-over begins a
+    /// turn.
     ///
     /// # Errors
     /// The ledger's: the message is then not recorded.
     async fn message(&self, message: &Message) -> Result<(), Failure>;
 
-    /// Begins an agent's message: `message` has no content yet. Its text is recorded while it grows, so that a crash leaves an
-    /// interrupted message.
+    /// Begins an agent's message: `message` has no content yet. Its text is recorded while it grows, so that a crash
+    /// leaves an interrupted message.
     ///
     /// # Errors
     /// The ledger's.
     async fn begin(&self, message: &Message) -> Result<Box<dyn Speech>, Failure>;
 
-    /// Records the team task; `None` clears it. It survives a crash as a message does.
+    /// Records the team task; `None` clears it. Like a message, it survives a crash.
     ///
     /// # Errors
-    /// `limit_exceeded` for a task of more than [`TEAM_TASK_BYTES_MAX`](crate::context::TEAM_TASK_BYTES_MAX) bytes, and the
-    /// ledger's: the previous task then stays.
+    /// `limit_exceeded` for a task of more than [`TEAM_TASK_BYTES_MAX`](crate::context::TEAM_TASK_BYTES_MAX) bytes, and
+    /// the ledger's: the previous task then stays.
     async fn task(&self, task: Option<&str>) -> Result<(), Failure>;
 
-    /// Records the state: a human has the floor now, or the session ends. Ends the turn, and writes the snapshot file.
+    /// Ends the turn, records the state in which a human has the floor, and writes the snapshot file.
     ///
     /// # Errors
     /// The ledger's. A snapshot that cannot be written is no error: it is reported as a warning.
     async fn hand_over(&self, state: &State) -> Result<(), Failure>;
 
-    /// Records the state and releases the session.
+    /// Ends the turn, records the state with which the session is closed, writes the snapshot file and releases the
+    /// session.
     ///
     /// # Errors
     /// As [`Record::hand_over`].
@@ -75,14 +77,14 @@ pub trait Record: Send + Sync {
 /// An agent's message that is still growing.
 #[async_trait]
 pub trait Speech: Send {
-    /// Appends `text` to the message. Cheap: text is written at a bounded interval.
+    /// Appends `text` to the message. Returns before the text is written, which happens at a bounded interval.
     ///
     /// # Errors
     /// The ledger's.
     async fn append(&mut self, text: &str) -> Result<(), Failure>;
 
-    /// Ends the message: `message` has all of its content, without markers, and states why it was cut, if it was. `error`
-    /// describes the agent's failure ([`Cut::Failed`]).
+    /// Ends the message. `message` is its final form: the complete text without markers, and why it was cut, if it was.
+    /// `error` describes the agent's failure ([`Cut::Failed`]).
     ///
     /// # Errors
     /// The ledger's: the text that [`Speech::append`] has written stays.

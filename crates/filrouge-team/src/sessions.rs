@@ -1,4 +1,5 @@
-//! A team's sessions, to choose from (DESIGN §11). A session is shown in the state that opening it restores.
+//! Lists a team's sessions, from which a user chooses one to resume (DESIGN §11). A session is shown in the state that
+//! opening it restores.
 
 use filrouge_engine::Caller;
 use filrouge_engine::Engine;
@@ -13,9 +14,9 @@ use crate::message::Message;
 
 /// How many sessions one page has.
 const PAGE: usize = 200;
-/// How many items are first read in search of the first or the last message.
+/// How many items are read at first to find the first or the newest message of a session.
 const PROBE: usize = 16;
-/// The maximum number of characters of `first_words`.
+/// The maximum number of characters of [`TeamSession::first_words`].
 const WORDS: usize = 80;
 
 /// A session of a team, in the state in which it would be opened now.
@@ -33,9 +34,9 @@ pub struct TeamSession {
     pub message_count: u64,
     /// The beginning of its first message: one line of at most 80 characters.
     pub first_words: Option<Box<str>>,
-    /// The name of the last speaker.
+    /// The name of the speaker of its newest message.
     pub last_speaker: Option<Box<str>>,
-    /// The process that has it open.
+    /// The holder that has it open; `None` if nobody has.
     pub held: Option<HeldBy>,
 }
 
@@ -51,13 +52,13 @@ pub struct HeldBy {
 /// A team's sessions.
 #[derive(Debug, Default)]
 pub struct TeamSessions {
-    /// The sessions, by their last message, newest first.
+    /// The sessions, sorted by the time of their newest message, newest first.
     pub sessions: Vec<TeamSession>,
     /// The sessions that cannot be read, each with the reason.
     pub unreadable: Vec<(SessionId, Failure)>,
 }
 
-/// Lists the sessions of a team that have a message, by their last message, newest first.
+/// Lists the sessions of a team that have at least one message.
 ///
 /// # Errors
 /// The ledger's; a single session that cannot be read is listed among the unreadable ones.
@@ -79,7 +80,7 @@ pub async fn sessions(
             match summarize(engine, caller, &session).await {
                 Ok(seen) if seen.session.message_count > 0 => listed.sessions.push(seen.session),
                 Ok(_) => {}
-                // It was erased in the meantime.
+                // The session was erased after the page was read.
                 Err(failure)
                     if matches!(
                         failure.code,
@@ -122,7 +123,7 @@ pub async fn session(
 /// A session's summary.
 pub(crate) struct Summary {
     pub(crate) session: TeamSession,
-    /// When its newest message was said, redacted ones included.
+    /// When its newest message was said, redacted messages included; `None` without messages.
     pub(crate) newest_at: Option<Timestamp>,
 }
 
@@ -150,7 +151,7 @@ pub(crate) async fn summarize(
     let message_count = before + tail.messages.len() as u64;
     let (mut from, mut span) = (after, PROBE as u64);
     while tail.messages.is_empty() && message_count > 0 && from > 0 {
-        // Search backwards, doubling the range.
+        // The newest message is before the checkpoint: search backwards, doubling the range.
         from = from.saturating_sub(span);
         span *= 2;
         tail = read(engine, caller, id, from).await?;
@@ -173,7 +174,7 @@ pub(crate) async fn summarize(
     })
 }
 
-/// A session's holder, if it is still alive.
+/// The holder of a session's lease, unless its process has certainly exited.
 fn held_by(engine: &Engine, lease: &Lease) -> Option<HeldBy> {
     let holder = lease.holder.as_deref()?;
     (!is_gone(engine, lease)).then(|| HeldBy {
@@ -182,7 +183,8 @@ fn held_by(engine: &Engine, lease: &Lease) -> Option<HeldBy> {
     })
 }
 
-/// Adds the drafts of unfinished messages: the next process that opens the session restores them as messages.
+/// Adds unfinished messages, which are drafts so far: the next process that opens the session restores them as
+/// messages.
 async fn add_unfinished(
     engine: &Engine,
     caller: &Caller,
@@ -197,6 +199,7 @@ async fn add_unfinished(
     Ok(())
 }
 
+/// The first words of the session's first message.
 async fn first_message(
     engine: &Engine,
     caller: &Caller,
@@ -217,7 +220,7 @@ async fn first_message(
     }
 }
 
-/// The beginning of a message: one line.
+/// The beginning of a message: one line of at most 80 characters.
 pub(crate) fn first_words(message: &Message) -> Box<str> {
     let words = message.content.split_whitespace();
     let mut line = String::new();

@@ -1,9 +1,10 @@
-//! Snapshot files (DESIGN §11): the messages of a session, one file per session, for people and other programs. The ledger is
-//! authoritative: a file that cannot be written stops nothing, and a file that cannot be read is reported and left alone.
+//! Snapshot files (DESIGN §11): the messages of a session, one file per session, for people and other programs. The
+//! ledger is authoritative: a file that cannot be written stops nothing, and a file that cannot be read is reported and
+//! left alone.
 //!
-//! The path of a file is `<folder>/<team id>/<createdAt in ms>-<session id>.json`. In an id, letters, digits, `_`, `-` and `.`
-//! are unchanged; all other bytes, and a leading dot, become `%XX`. A result longer than 120 bytes is cut and ends in `~` and 32
-//! digits of the id's SHA-256. Encrypted files end in `.json.age`.
+//! The path of a file is `<folder>/<team id>/<createdAt in ms>-<session id>.json`. In an id, letters, digits, `_`, `-`
+//! and `.` are unchanged; all other bytes, and a leading dot, become `%XX`. A result longer than 120 bytes is cut and
+//! ends in `~` and 32 digits of the id's SHA-256. Encrypted files end in `.json.age`.
 
 mod file;
 mod name;
@@ -26,7 +27,7 @@ pub use crate::ledger::{Imported, import};
 
 use crate::message::Message;
 
-/// The version that is written. Every `1.x` can be read.
+/// The version of the file's schema that is written. Every version `1.x` can be read.
 pub const SCHEMA_VERSION: &str = "1.0";
 
 /// The largest file that is read, in bytes.
@@ -86,7 +87,7 @@ pub trait Seal: Send + Sync {
     fn open(&self, sealed: &[u8]) -> Result<Vec<u8>, String>;
 }
 
-/// The location of snapshot files.
+/// Where snapshot files are stored, and how they are encrypted.
 #[derive(Clone)]
 pub struct Snapshots {
     folder: PathBuf,

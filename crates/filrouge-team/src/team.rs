@@ -15,7 +15,7 @@ pub struct Team {
     pub id: Box<str>,
     /// Its name.
     pub name: Box<str>,
-    /// Its purpose, shown to its agents.
+    /// Its purpose, which its agents read in their prompt.
     pub description: Option<Box<str>>,
     /// Its members, at least one of them a human, in the order of the file.
     pub members: Vec<Member>,
@@ -32,7 +32,7 @@ pub struct Member {
     pub id: Box<str>,
     /// The name it is addressed by.
     pub name: Box<str>,
-    /// Its role in the team, shown to agents.
+    /// Its role in the team, which agents read in their prompt.
     pub role: Option<Box<str>>,
     /// Human or agent.
     pub kind: MemberKind,
@@ -54,7 +54,7 @@ pub struct Command {
     pub program: Box<str>,
     /// Its arguments; `{prompt}` in one of them is replaced by the prompt.
     pub arguments: Vec<Box<str>>,
-    /// Variables set in addition to those of the terminal.
+    /// Environment variables that are set in addition to those that filrouge has itself.
     pub environment: Vec<(Box<str>, Box<str>)>,
     /// Its working folder; `None`: the current one.
     pub folder: Option<Box<str>>,
@@ -78,7 +78,7 @@ impl Team {
         self.members.iter().find(|member| &*member.id == id)
     }
 
-    /// The member with the name or else the id `written`, without regard to case and width.
+    /// Finds the member whose name, or else whose id, is `written`; case and width make no difference.
     #[must_use]
     pub fn find(&self, written: &str) -> Option<&Member> {
         let key = alike(written);
@@ -129,8 +129,9 @@ impl Member {
     }
 }
 
-/// The id derived from a name: the name itself if it has only `a-z`, `0-9` and `-`; else its convertible characters and 8 hex
-/// digits of its SHA-256, so that names which differ in case or script never share an id.
+/// The id derived from a name: the name itself if it has only `a-z`, `0-9` and `-`; else its ASCII letters and digits
+/// in lower case, joined by `-`, and 8 hex digits of its SHA-256, so that names which differ only in case or script
+/// have different ids.
 #[must_use]
 pub fn id_of(name: &str) -> Box<str> {
     let plain = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-';

@@ -14,7 +14,7 @@ use crate::team::Team;
 /// The largest team file, in bytes.
 pub const TEAM_FILE_BYTES_MAX: u64 = 1 << 20;
 
-/// The default limit of agents' messages in a row.
+/// The default of `max_agent_turns`: how many messages of agents may follow one another.
 pub const MAX_AGENT_TURNS: u32 = 50;
 
 /// The format of a team file.
@@ -108,8 +108,8 @@ impl Team {
     /// Builds a team from a team file's text. Paths in it are relative to `folder`.
     ///
     /// # Errors
-    /// `bad_request`: the text is not TOML or JSON, or has unknown fields; names the line. `invalid`: the described team cannot
-    /// work; names the field. Neither shows values of `env`.
+    /// `bad_request`: the text is not TOML or JSON, or has unknown fields; names the line. `invalid`: the described
+    /// team cannot work; names the field. Neither shows values of `env`.
     pub fn of(text: &str, form: Form, folder: &Path) -> Result<Self, Failure> {
         let text = text.strip_prefix('\u{feff}').unwrap_or(text);
         let file = match form {
@@ -131,6 +131,7 @@ fn from_toml(text: &str) -> Result<TeamFile, Failure> {
     read.map(|Object(file)| file)
 }
 
+/// The line of an error, from 1; `None` if the parser does not state its place.
 fn line_of(text: &str, error: &toml::de::Error) -> Option<usize> {
     let before = text.get(..error.span()?.start)?;
     Some(before.matches('\n').count() + 1)
@@ -156,7 +157,8 @@ fn unreadable_json(path: &str, error: &serde_json::Error) -> Failure {
     unreadable((error.line() > 0).then(|| error.line()), path, message)
 }
 
-/// A parser's message with its line; for `env` only the field, because its values may be secrets.
+/// The failure with a parser's message, its line and the field. For `env` the message is replaced, because the parser
+/// may quote values, which may be secrets.
 fn unreadable(line: Option<usize>, path: &str, message: &str) -> Failure {
     let line = line.map_or_else(String::new, |line| format!("line {line}: "));
     let path = path.trim_end_matches('.');

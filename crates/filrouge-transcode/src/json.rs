@@ -12,7 +12,7 @@ pub(crate) fn string(out: &mut String, plain: &str) {
     out.push_str(JsonText::from_plain(plain).as_token());
 }
 
-/// Appends the comma between two elements, unless an array or object was just opened.
+/// Appends the comma before an element, unless it is the first of its array or object.
 pub(crate) fn next(out: &mut String) {
     if !out.ends_with(['[', '{']) {
         out.push(',');
@@ -31,12 +31,13 @@ pub(crate) fn trim_end(inner: &str) -> &str {
     }
 }
 
-/// Whether a character is white space for servers written in Python, which include the four separators of ASCII.
+/// Whether a character is white space in Unicode or in Python, in which some providers' servers are written: Python
+/// includes the four separators of ASCII (U+001C to U+001F).
 pub(crate) fn is_space(c: char) -> bool {
     c.is_whitespace() || matches!(c, '\u{1c}'..='\u{1f}')
 }
 
-/// The length of an escape of white space at the end of `inner`, if there is one.
+/// The length of the escape at the end of `inner`, if it stands for white space.
 fn blank_escape(inner: &str) -> Option<usize> {
     let bytes = inner.as_bytes();
     let length = match bytes {

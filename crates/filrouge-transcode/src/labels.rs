@@ -1,7 +1,7 @@
 //! Derives call ids and tool names that a provider accepts from the recorded ones.
 //!
-//! As far as possible, a derived label depends only on the record, so that the same history later begins with the same bytes:
-//! providers cache by prefix.
+//! As far as possible, a derived label depends only on the record, so that the messages of a longer history still begin
+//! with the same bytes: providers cache requests by their prefix.
 
 use std::borrow::Cow;
 use std::collections::{HashMap, HashSet};
@@ -18,7 +18,7 @@ pub(crate) struct Rules {
     pub(crate) first: fn(u8) -> bool,
     /// Whether a name may contain this byte.
     pub(crate) inner: fn(u8) -> bool,
-    /// The longest name, in bytes.
+    /// The maximum length of a name, in bytes.
     pub(crate) longest: usize,
 }
 
@@ -32,7 +32,8 @@ impl Rules {
         bytes.next().is_some_and(self.first) && bytes.all(self.inner) && name.len() <= self.longest
     }
 
-    /// Replaces each character of `name` that the provider refuses with `_`, and cuts the name to `longest` bytes.
+    /// Replaces each character of `name` that the provider refuses with `_`, and cuts the result to `longest` bytes. A
+    /// name that cannot begin as it does gets a leading `_`; an empty one becomes `tool`.
     fn accepted_name(&self, name: &str, longest: usize) -> String {
         let mut cut_name = String::with_capacity(longest);
         for c in name.chars() {
@@ -69,13 +70,13 @@ pub(crate) struct Label<'a> {
 pub(crate) struct Labels<'a> {
     /// The labels of all calls, in order.
     pub(crate) labels: Vec<Label<'a>>,
-    /// The items whose id or name was replaced, each with the change.
+    /// The seqs of items whose id or name was replaced, each with the change to report.
     changes: Vec<(u64, &'static str)>,
 }
 
 impl Labels<'_> {
-    /// Reports the replaced labels. Must be called last: only an item's first change is reported, and changes of the item's
-    /// content matter more.
+    /// Reports the replaced labels. Call it after the content was written: only the first change of each item is
+    /// reported, and a change of its content matters more.
     pub(crate) fn note(self, dispositions: &mut Dispositions) {
         for (seq, change) in self.changes {
             dispositions.adapt(seq, change);
@@ -120,7 +121,7 @@ fn calls(turn: &PlanTurn) -> impl Iterator<Item = (TurnId, &Call)> {
     groups.flatten().map(|call| (turn.turn_id, call))
 }
 
-/// Maps names that must be replaced to their replacements, which are distinct.
+/// The distinct replacements of the names that the provider refuses, by name.
 fn names<'a>(calls: &[(TurnId, &'a Call)], rules: &Rules) -> HashMap<&'a str, String> {
     let recorded: HashSet<&str> = calls.iter().map(|(_, call)| &*call.name).collect();
     let mut bad: Vec<&str> = recorded
@@ -148,10 +149,12 @@ fn names<'a>(calls: &[(TurnId, &'a Call)], rules: &Rules) -> HashMap<&'a str, St
     names
 }
 
-/// Allocates distinct ids.
+/// Determines distinct ids.
 struct Ids<'a> {
     accepts: Option<fn(&str) -> bool>,
+    /// All recorded ids, none of which a derived id may equal.
     recorded: HashSet<&'a str>,
+    /// The ids that were returned.
     used: HashSet<Cow<'a, str>>,
 }
 
@@ -165,6 +168,8 @@ impl<'a> Ids<'a> {
         }
     }
 
+    /// The id under which a call is written: the recorded one if the provider accepts it and no earlier call has it,
+    /// else a derived one.
     fn take(&mut self, turn: &TurnId, id: &'a str) -> Cow<'a, str> {
         let Some(accepts) = self.accepts else {
             return Cow::Borrowed("");

@@ -1,8 +1,8 @@
-//! Provider formats: renders a restored conversation, whose plan is provider-neutral, as the messages of the next request (DESIGN
-//! §5).
+//! Provider formats. Renders a restored conversation, whose plan is provider-neutral, as the messages of the next
+//! request (DESIGN §5). Decodes and records the streams with which providers respond (DESIGN §4).
 //!
-//! Rendering copies: texts are JSON string tokens already and are never parsed a second time. Content that a format cannot
-//! represent is left out or changed, and the report lists it.
+//! Rendering copies texts, which are JSON string tokens already, and never parses them a second time. Content that a
+//! format cannot represent is left out or changed, and the report lists it.
 
 mod format;
 mod json;

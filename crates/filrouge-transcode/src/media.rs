@@ -8,7 +8,7 @@ use filrouge_engine::restore::{Media, MediaSource, is_text};
 pub(crate) const IMAGES: [&str; 4] = ["image/png", "image/jpeg", "image/gif", "image/webp"];
 /// The only document type that every provider accepts.
 pub(crate) const PDF: &str = "application/pdf";
-/// The longest name of a medium in a text, in characters.
+/// The maximum number of characters of a medium's name in a text.
 const LONGEST_LABEL: usize = 200;
 
 /// A medium in a form that can be sent to a provider; which forms and types are accepted depends on the provider.
@@ -42,7 +42,7 @@ impl Link<'_> {
         out.push('"');
     }
 
-    /// Whether a document is a PDF, by its type or else its name.
+    /// Whether the address is that of a PDF, by its media type or, without one, by the end of its path.
     pub(crate) fn is_pdf(&self) -> bool {
         let path = self.rest.split(['?', '#']).next().unwrap_or_default();
         match self.mime {
@@ -60,8 +60,8 @@ pub(crate) fn source(media: &Media) -> Option<Source<'_>> {
             data,
         }),
         MediaSource::Url(url) => link(url, mime(media)).map(Source::Link),
-        // An id does not name its provider. Only OpenAI accepts ids of files outside of a beta; its ids are recognized by their
-        // shape (Anthropic's begin with `file_`, Google's with `files/`).
+        // An id does not name its provider. Only OpenAI accepts ids of files outside of a beta; its ids are recognized
+        // by their shape (Anthropic's begin with `file_`, Google's with `files/`).
         MediaSource::Id(id) => {
             let own = id.starts_with("file-") || id.starts_with("assistant-");
             let clean = id
@@ -73,7 +73,7 @@ pub(crate) fn source(media: &Media) -> Option<Source<'_>> {
     }
 }
 
-/// The media type without its parameters.
+/// The media type without its parameters; `None` if it is missing or malformed.
 fn mime(media: &Media) -> Option<&str> {
     let mime = media.mime.as_deref()?.split(';').next()?.trim();
     let token = |text: &str| {
@@ -87,11 +87,13 @@ fn mime(media: &Media) -> Option<&str> {
     }
 }
 
-/// Whether `data` is padded base64 in the standard alphabet whose unused trailing bits are zero, as strict readers require.
+/// Whether `data` is padded base64 in the standard alphabet whose unused trailing bits are zero, as strict readers
+/// require.
 pub(crate) fn is_base64(data: &str) -> bool {
     !data.is_empty() && STANDARD.decode(data).is_ok()
 }
 
+/// Parses an absolute `http` or `https` address; `None` for any other text.
 fn link<'a>(url: &'a str, mime: Option<&'a str>) -> Option<Link<'a>> {
     let (scheme, rest) = url.split_once(':')?;
     let scheme = ["https", "http"]
@@ -108,7 +110,7 @@ pub(crate) fn is_plain(media: &Media) -> bool {
     mime(media) == Some("text/plain")
 }
 
-/// The text of a file, if its bytes are text.
+/// The text of a file, if its bytes and its media type are those of a text, and it is not blank.
 pub(crate) fn decoded(media: &Media) -> Option<String> {
     let Some(Source::Base64 { mime, data }) = source(media) else {
         return None;
@@ -135,7 +137,7 @@ pub(crate) fn file_name(media: &Media) -> &str {
     }
 }
 
-/// The text that describes a medium: `[image: chart.png (image/png)]`. Never its bytes.
+/// The text that describes a medium, such as `[image: chart.png (image/png)]`. It never contains the medium's bytes.
 pub(crate) fn placeholder(kind: &str, media: &Media) -> String {
     let address = match &media.source {
         MediaSource::Base64(_) => "",

@@ -1,4 +1,5 @@
-//! Records a provider's stream while it arrives (DESIGN §4): decodes the bytes and writes the resulting items and drafts.
+//! Records a provider's stream while it arrives (DESIGN §4): decodes the bytes and writes the resulting items and
+//! drafts.
 
 use std::fmt::Display;
 use std::future::Future;
@@ -38,7 +39,7 @@ pub struct RecordStream {
 /// The reason why a stream is abandoned before its end.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum GiveUp {
-    /// This process ends: the turn is interrupted.
+    /// This process is about to end: the turn is interrupted.
     Interrupted,
     /// The requester no longer wants the answer: the turn is cancelled.
     Cancelled,
@@ -80,7 +81,7 @@ pub enum RecordingStep {
     Ended {
         /// The turn in its present state.
         turn: Box<Written<Turn>>,
-        /// Whether it ended because the stream contained its end.
+        /// Whether the recording is over because the stream contained its end.
         by_stream: bool,
     },
 }
@@ -94,9 +95,9 @@ impl RecordingStep {
 
 /// Records one stream into an open turn, from bytes in any chunks.
 ///
-/// Its driver calls [`Self::tick`] at [`Self::due`], passes the results of [`Self::push`] and [`Self::tick`] to [`Self::after`],
-/// and finally calls either [`Self::end`] or [`Self::give_up`]; [`record`] does all of it. If a recorder is dropped, the sweep
-/// interrupts its turn.
+/// Its driver calls [`Self::tick`] at [`Self::due`], passes the results of [`Self::push`] and [`Self::tick`] to
+/// [`Self::after`], and finally calls either [`Self::end`] or [`Self::give_up`]. The function [`record`] is such a
+/// driver. If a recorder is dropped, the sweep interrupts its turn.
 pub struct Recorder {
     decoder: Decoder,
     recording: Recording,
@@ -201,7 +202,8 @@ impl Recorder {
         self.recording.end(self.decoder.transcript_mut()).await
     }
 
-    /// Ends the recording early, unless the stream contained its end. Returns the turn in its final state.
+    /// Ends the recording early for this reason. If the stream has contained its end already, ends it as [`Self::end`]
+    /// does. Returns the turn in its final state.
     ///
     /// # Errors
     /// As [`Recording::refused`].
@@ -219,8 +221,9 @@ impl Recorder {
         self.recording.end(self.decoder.transcript_mut()).await
     }
 
-    /// Decides how the recording continues after [`Self::push`] or [`Self::tick`]. It is over if the stream contained its end, if
-    /// the turn has reached a limit, which is recorded as its failure, or if another caller has ended the turn.
+    /// Decides how the recording continues after [`Self::push`] or [`Self::tick`]. It is over if the stream contained
+    /// its end, if the turn has reached a limit, which is recorded as its failure, or if another caller has ended the
+    /// turn.
     ///
     /// # Errors
     /// As [`Recording::refused`].
@@ -238,10 +241,11 @@ impl Recorder {
         })
     }
 
-    /// Decides how the recording continues after another caller may have written to the session: it is over if the turn ended.
+    /// Decides how the recording continues after another caller may have written to the session: it is over if the turn
+    /// ended.
     ///
     /// # Errors
-    /// `session_erased`. The next write reports any other failure to read the turn.
+    /// `session_erased`. Any other failure to read the turn is ignored, because the next write reports it.
     pub async fn changed(self: Box<Self>) -> Result<RecordingStep, Failure> {
         match self.recording.current_turn().await {
             Ok(turn) if turn.status != TurnStatus::Open => Ok(RecordingStep::ended(turn, false)),
@@ -253,11 +257,11 @@ impl Recorder {
 
 /// Records a complete stream of bytes, in chunks of any size; returns the turn in its final state.
 ///
-/// - An error of `body` means that the stream was truncated: the turn fails with `stream_truncated`, and the error's text is the
-///   `detail`.
+/// - An error of `body` means that the stream was truncated: the turn fails with `stream_truncated`, and the error's
+///   text is the `detail`.
 /// - Bytes after the end of the response are not read.
-/// - If another caller ends the turn, the recording stops without reading the rest: at the next write, or within a second if no
-///   bytes arrive.
+/// - If another caller ends the turn, the recording stops without reading the rest: at the next write, or within a
+///   second if no bytes arrive.
 /// - `give_up` ends the recording early; [`std::future::pending`] does not.
 ///
 /// # Examples

@@ -1,4 +1,4 @@
-//! Renders a plan as the messages of a provider.
+//! Renders a plan as messages in a provider's format.
 
 mod anthropic;
 mod chat;
@@ -21,8 +21,8 @@ use crate::text::{Text, join, note};
 /// A restored conversation in a provider's format.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Context {
-    /// The messages: a JSON array to pass unchanged in the provider's request. It may end with the user's turn or with tool
-    /// results; the caller's next message then follows them.
+    /// The messages: a JSON array to pass unchanged in the provider's request. It may end with the user's turn or with
+    /// tool results; the caller's next message then follows them.
     pub messages: RawJson,
     /// The items that were kept, left out and changed.
     pub report: Report,
@@ -37,7 +37,8 @@ const OPENING: &str = "[The conversation began with the assistant.]";
 /// The reason for leaving out reasoning that the format cannot represent.
 const NOT_IN_FORMAT: &str = "reasoning_not_in_format";
 
-/// Renders `plan` in `format`. It never fails: content that the format cannot represent is left out or changed, and reported.
+/// Renders `plan` in `format`. It never fails: content that the format cannot represent is left out or changed, and
+/// reported.
 #[must_use]
 pub fn render(plan: Plan, format: Format) -> Context {
     let Plan {
@@ -63,6 +64,7 @@ pub fn render(plan: Plan, format: Format) -> Context {
     finish(out, dispositions)
 }
 
+/// A format's rules for labels, and the function that writes the steps.
 type Write = (Rules, fn(&[Step<'_>], &mut Dispositions, &mut String));
 
 fn finish(mut out: String, dispositions: Dispositions) -> Context {
@@ -73,14 +75,15 @@ fn finish(mut out: String, dispositions: Dispositions) -> Context {
     }
 }
 
-/// One step of the conversation, with its labels.
+/// One step of the conversation.
 enum Step<'a> {
     /// A speaker's message, which is not empty.
     Say(Speaker, &'a Say),
-    /// The agent calls tools, at least one, each with its label.
+    /// The agent calls one or more tools; the labels are those of the calls, in their order.
     Calls(&'a Calls, &'a [Label<'a>]),
 }
 
+/// The steps of the summary and all turns. Reports what a step leaves out.
 fn steps<'a>(
     summary: Option<&'a Say>,
     turns: &'a [PlanTurn],
@@ -108,8 +111,8 @@ fn steps<'a>(
     steps
 }
 
-/// The step of a message; `None` for an empty one. Reasoning is kept only for the agent, and only before
-/// other content of the message.
+/// The step of a message; `None` for a message without contents. The reasoning of such a message, or of another speaker
+/// than the agent, is left out.
 fn message_step<'a>(
     speaker: Speaker,
     say: &'a Say,
@@ -129,7 +132,7 @@ fn omit_reasoning(reasoning: &[Reasoning], reason: &'static str, dispositions: &
     }
 }
 
-/// The reason for leaving out reasoning of another provider.
+/// The reason for leaving out reasoning that the format's provider cannot verify: unsigned, or of another provider.
 const fn foreign_reason(thought: &Reasoning) -> &'static str {
     match &thought.sealed {
         None => "reasoning_unsigned",
@@ -143,7 +146,7 @@ const fn foreign_reason(thought: &Reasoning) -> &'static str {
     }
 }
 
-/// Appends arguments as a JSON object; returns whether they had to be wrapped.
+/// Appends arguments as a JSON object; returns whether they were no object and had to be wrapped in one.
 fn args_object(args: &Args, out: &mut String) -> bool {
     match args {
         Args::Object(object) => {
@@ -163,7 +166,8 @@ fn args_object(args: &Args, out: &mut String) -> bool {
     true
 }
 
-/// Appends arguments as a string with a JSON object; returns whether they had to be wrapped.
+/// Appends arguments as a JSON string that contains an object; returns whether they were no object and had to be
+/// wrapped in one.
 fn args_string(args: &Args, out: &mut String) -> bool {
     let mut object = String::new();
     let wrapped = args_object(args, &mut object);
@@ -171,8 +175,9 @@ fn args_string(args: &Args, out: &mut String) -> bool {
     wrapped
 }
 
-/// A medium that a result's text only refers to: it follows all results.
+/// A medium that a result's text only refers to. It is written after all results.
 struct Following<'a> {
+    /// The number in that text, from 1.
     number: usize,
     content: &'a Content,
     label: &'a Label<'a>,
@@ -187,7 +192,8 @@ impl Following<'_> {
     }
 }
 
-/// Replaces a medium in a tool's result, item `seq`, by text that refers to the medium that follows.
+/// Adds a medium of a tool's result to `following`, and returns the text that takes its place in the result. `seq` is
+/// the result's item.
 fn refer_to<'a>(
     content: &'a Content,
     seq: Option<u64>,

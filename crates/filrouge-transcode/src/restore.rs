@@ -11,8 +11,8 @@ use filrouge_types::{Failure, SessionId};
 use crate::format::Format;
 use crate::render::{Context, render};
 
-/// Restores a session's context in `format`. Logs `[RESTORE][LOAD]` with counts of kept and left-out items, the latter by reason,
-/// and the times of reading and rendering; never content.
+/// Restores a session's context in `format`. Logs `[RESTORE][LOAD]` with the number of kept items, the numbers of
+/// left-out items by reason, and the times of reading and rendering. The log contains no content.
 ///
 /// # Errors
 /// Those of [`filrouge_engine::Context::restore`].

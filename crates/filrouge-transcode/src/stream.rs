@@ -1,8 +1,8 @@
-//! Decodes providers' streams and complete responses while they arrive (DESIGN §4): bytes in chunks of any size become a
-//! [`Transcript`].
+//! Decodes providers' streams and complete responses while they arrive (DESIGN §4): bytes in chunks of any size become
+//! a [`Transcript`].
 //!
-//! No input makes a decoder fail: unknown events are kept unchanged and counted, and input that is not a stream at all ends as a
-//! failed response. How the bytes are split into chunks makes no difference to the result.
+//! No input makes a decoder fail: unknown events are kept unchanged and counted, and input that is not a stream at all
+//! ends as a failed response. How the bytes are split into chunks makes no difference to the result.
 
 use filrouge_engine::stream::{Ended, StreamError, Transcript};
 
@@ -33,13 +33,14 @@ filrouge_types::words!(
     }
 );
 
-/// The event decoder of one format.
+/// The decoder of one format's events.
 trait Events: Send {
-    /// Decodes one event. `name` is the SSE event name (empty if there is none), `data` its JSON. It is not called for events
-    /// after the terminal event.
+    /// Decodes one event. `name` is the SSE event name (empty if there is none), `data` its JSON. It is not called for
+    /// events after the terminal event.
     fn event(&mut self, name: &str, data: &str, out: &mut Transcript);
 
-    /// Ends the input. A format without a terminal event ends the response here if the answer was complete.
+    /// Ends the input of a response that had no terminal event. A format without terminal events ends the response
+    /// here, if the answer is complete.
     fn end(&mut self, out: &mut Transcript);
 }
 
@@ -87,7 +88,7 @@ impl Decoder {
             .push(bytes, &mut |frame| feed(frame, events.as_mut(), transcript));
     }
 
-    /// Ends the input. A response without its end has failed.
+    /// Ends the input. A response that is incomplete at this point has failed.
     pub fn end(&mut self) {
         let (events, transcript) = (&mut self.events, &mut self.transcript);
         self.framing
@@ -111,7 +112,8 @@ impl Decoder {
         }
     }
 
-    /// Ends a stream that was cut off for an external reason. `why` is ignored if the response already had its terminal event.
+    /// Ends a stream that was cut off for an external reason. `why` is ignored if the response already had its terminal
+    /// event.
     pub fn break_off(&mut self, why: Ended) {
         if self.transcript.ended().is_none() {
             self.events.end(&mut self.transcript);
@@ -125,7 +127,7 @@ impl Decoder {
         &self.transcript
     }
 
-    /// The transcript so far, for its consumer.
+    /// The transcript so far, for the recording, which takes items out of it.
     pub const fn transcript_mut(&mut self) -> &mut Transcript {
         &mut self.transcript
     }
@@ -137,6 +139,7 @@ impl Decoder {
     }
 }
 
+/// Passes a frame to the decoder of its format. After the end of the response, frames are ignored.
 fn feed(frame: Frame<'_>, events: &mut dyn Events, out: &mut Transcript) {
     match frame {
         Frame::TooLarge => {

@@ -1,4 +1,4 @@
-//! Contents as text, where a provider accepts nothing else.
+//! Writes contents as text, where a provider accepts nothing but text.
 
 use std::borrow::Cow;
 
@@ -8,25 +8,25 @@ use filrouge_types::JsonText;
 use crate::json;
 use crate::media;
 
-/// The text before a summary of older turns.
+/// The heading before a summary of older turns, escaped as in a JSON string.
 const SUMMARY: &str = "[Summary of the earlier conversation]\\n";
 
 /// The text that replaces a blank text.
 const BLANK: &str = "[blank]";
 
-/// A text that is not written yet.
+/// A text that will be written inside a JSON string.
 #[derive(Debug)]
 pub(crate) enum Text<'a> {
     /// The text is already escaped.
     Token(&'a JsonText),
     /// The text is not escaped.
     Plain(Cow<'a, str>),
-    /// The text is a summary that is already escaped.
+    /// The text is a summary of older turns that is already escaped; its heading is added.
     Summary(&'a JsonText),
 }
 
 impl Text<'_> {
-    /// Appends the inside of the JSON string.
+    /// Appends the escaped text, without quotes.
     pub(crate) fn push(&self, out: &mut String) {
         match self {
             Self::Token(token) => out.push_str(token.inner()),
@@ -39,14 +39,16 @@ impl Text<'_> {
     }
 }
 
-/// Reports a change of an item, if there is an item.
+/// Reports that the item `seq` was changed in the way that `change` names. Without a seq, there is no item and no
+/// report.
 pub(crate) fn note(dispositions: &mut Dispositions, seq: Option<u64>, change: &'static str) {
     if let Some(seq) = seq {
         dispositions.adapt(seq, change);
     }
 }
 
-/// A plan has no blank text, but some providers also count text of ASCII separators alone as blank.
+/// The text itself, or [`BLANK`] for a text of white space and ASCII separators alone. A plan contains no text of white
+/// space alone, but some providers also refuse ASCII separators as blank.
 fn visible<'a>(token: &'a JsonText, seq: Option<u64>, dispositions: &mut Dispositions) -> Text<'a> {
     if json::trim_end(token.inner()).is_empty() {
         note(dispositions, seq, "blank_as_text");
@@ -55,7 +57,7 @@ fn visible<'a>(token: &'a JsonText, seq: Option<u64>, dispositions: &mut Disposi
     Text::Token(token)
 }
 
-/// `content` of item `seq` as text; reports content that was not text.
+/// The content of item `seq` as text; reports content that was not text.
 pub(crate) fn as_text<'a>(
     content: &'a Content,
     seq: Option<u64>,
@@ -94,7 +96,8 @@ pub(crate) fn join<'a>(out: &mut String, texts: impl Iterator<Item = Text<'a>>) 
     any
 }
 
-/// Appends a note of the application as the content of a JSON string, for providers that have no such speaker in a history.
+/// Appends a note of the application as the content of a JSON string, for providers whose histories have no role for
+/// the application.
 pub(crate) fn push_note(say: &Say, dispositions: &mut Dispositions, out: &mut String) {
     note(dispositions, say.seq, "note_as_user_text");
     out.push_str("<system_note>\\n");

@@ -1,5 +1,6 @@
-//! The application-specific fields of the stored format (DESIGN §3): the language pair of a chat and the labels of its turns.
-//! All other code passes a turn's application fields as one [`Application`], so a new field requires changes only in this file.
+//! The application-specific fields of the stored format (DESIGN §3): the language pair of a chat and the labels of its
+//! turns. All other code passes a turn's application fields as one [`Application`], so a new field requires changes
+//! only in this file.
 
 use std::fmt;
 
@@ -10,10 +11,10 @@ use crate::RawJson;
 use crate::words::stored_words;
 
 stored_words!(
-    /// The language of an item, out of a language pair.
+    /// The language of an item. A chat has a pair of languages, and each item is in one of them.
     #[derive(Default)]
     pub enum Variant: "variant" {
-        /// The language that prompts are built in.
+        /// The agent's language, in which prompts are built.
         #[default]
         Neutral = 0 => "neutral",
         /// The user's language.
@@ -28,7 +29,8 @@ impl Variant {
         usize::from(self.code())
     }
 
-    /// The variant as documents show it. `copied` says that the text is a copy of the other language's.
+    /// The variant as documents show it. `copied` says whether the text is a copy of the text in the other language; it
+    /// only affects `Translated`.
     #[must_use]
     pub const fn shown(self, copied: bool) -> &'static str {
         match self {
@@ -43,7 +45,7 @@ pub const QUESTION_IS_COPY: &str = "question_neutral_is_fallback";
 /// Like [`QUESTION_IS_COPY`], for the answer.
 pub const ANSWER_IS_COPY: &str = "answer_neutral_is_fallback";
 
-/// Metadata with this flag as its only member.
+/// Metadata whose only member is the flag `name`, set to `true`.
 #[must_use]
 pub fn flagged(name: &str) -> RawJson {
     RawJson::from_checked(format!(r#"{{"{name}":true}}"#))
@@ -69,16 +71,16 @@ pub struct Application {
 /// A label of a turn.
 #[derive(Debug, Clone, Copy)]
 pub struct TurnLabel<'a> {
-    /// Its name in JSON.
+    /// The label's name in JSON.
     pub name: &'static str,
-    /// Its name in documents.
+    /// The label's name in documents.
     pub title: &'static str,
-    /// The label.
+    /// The label's text; `None` if the turn has no such label.
     pub value: Option<&'a str>,
 }
 
 impl Application {
-    /// The names of the members; the labels are in the order in which they are stored.
+    /// The names of the fields in JSON. The labels come first, in the order in which they are stored.
     const NAMES: [&str; 4] = [
         "pipeline_name",
         "consultant",
@@ -86,7 +88,7 @@ impl Application {
         "translate_chat",
     ];
 
-    /// The fields of a turn without labels. `wants_translation` requests answers in the second language.
+    /// The fields of a turn without labels. `wants_translation` requests answers in the user's language.
     #[must_use]
     pub fn new(wants_translation: bool) -> Self {
         Self {
@@ -95,7 +97,7 @@ impl Application {
         }
     }
 
-    /// Whether answers are wanted in the second language.
+    /// Whether answers are wanted in the user's language.
     #[must_use]
     pub const fn wants_translation(&self) -> bool {
         self.translate_chat
@@ -116,7 +118,7 @@ impl Application {
         })
     }
 
-    /// The labels, mutable, in the same order.
+    /// The labels, mutable, in the order of [`Self::labels`].
     pub const fn labels_mut(&mut self) -> [&mut Option<Box<str>>; 3] {
         let Self {
             translate_chat: _,
@@ -138,7 +140,8 @@ pub struct ApplicationReader {
 }
 
 impl ApplicationReader {
-    /// Wraps the struct's deserializer.
+    /// Wraps `inner`, the deserializer of the object. A struct that is deserialized from the result does not see the
+    /// application's members: they are stored in `self.read`.
     pub const fn split_from<D>(&mut self, inner: D) -> WithoutApplication<'_, D> {
         WithoutApplication {
             reader: self,
@@ -147,6 +150,7 @@ impl ApplicationReader {
         }
     }
 
+    /// Reads the value of the application's member `name`; fails if the member occurred before.
     fn value<'de, A: MapAccess<'de>>(
         &mut self,
         name: &'static str,
@@ -242,7 +246,7 @@ impl<'de, A: MapAccess<'de>> MapAccess<'de> for WithoutApplication<'_, A> {
     }
 }
 
-/// The name of a member.
+/// The name of a member, by its owner.
 enum Name<K> {
     /// A member of the application.
     Word(&'static str),
@@ -250,6 +254,8 @@ enum Name<K> {
     Field(K),
 }
 
+/// Deserializes the name of a member. Contains the struct's field names, and the seed with which the struct reads the
+/// name of a field; the seed is taken out when it is used.
 struct NameSeed<'a, K>(&'static [&'static str], &'a mut Option<K>);
 
 impl<'de, K: DeserializeSeed<'de>> DeserializeSeed<'de> for NameSeed<'_, K> {

@@ -43,11 +43,11 @@ macro_rules! codes {
 }
 
 codes! {
-    /// The request cannot be read.
+    /// The request cannot be parsed.
     BadRequest = "bad_request" 400 false "The request cannot be read",
     /// The request carries no credentials, or none that are valid.
     Unauthenticated = "unauthenticated" 401 false "Credentials are needed",
-    /// The request came from an address or origin that is not allowed.
+    /// The caller's address, origin or permissions do not allow the request.
     Forbidden = "forbidden" 403 false "Not allowed",
     /// The route does not exist.
     RouteNotFound = "route_not_found" 404 false "No such route",
@@ -63,15 +63,15 @@ codes! {
     MethodNotAllowed = "method_not_allowed" 405 false "Method not allowed",
     /// The request did not arrive in time.
     RequestTimeout = "request_timeout" 408 true "The request took too long to arrive",
-    /// The session id is in use.
+    /// The session id is in use by another owner or, when a bundle is imported, by another session.
     SessionConflict = "session_conflict" 409 false "The session id is taken",
     /// The session was closed.
     SessionClosed = "session_closed" 409 false "The session is closed",
-    /// The session belongs to another identity already.
+    /// The session already belongs to another identity.
     SessionLinked = "session_linked" 409 false "The session is linked to another identity",
     /// The same idempotency key arrived with another body.
     IdempotencyMismatch = "idempotency_mismatch" 409 false "The key was used with another body",
-    /// Some of the batch's item ids are known and some are not.
+    /// Some items of the batch are recorded already, and some are not.
     PartialReplay = "partial_replay" 409 false "Some items of the batch are recorded already",
     /// `expected_seq` is not the session's newest seq.
     SeqConflict = "seq_conflict" 409 false "The session has newer items",
@@ -83,9 +83,9 @@ codes! {
     TurnOpen = "turn_open" 409 true "Another turn is open",
     /// The turn is being recorded.
     StreamOpen = "stream_open" 409 true "The turn is being recorded",
-    /// Another request ended the recording.
+    /// Another request ended the recording of the turn, for example by starting the turn again.
     StreamLost = "stream_lost" 409 false "The recording was abandoned",
-    /// The turn has a final item of this variant.
+    /// The turn already has a final item of this variant.
     FinalExists = "final_exists" 409 false "The turn already has a final item",
     /// The session exists only in the hot store, where this operation is not available.
     SessionEphemeral = "session_ephemeral" 409 false "The session is ephemeral",
@@ -99,15 +99,15 @@ codes! {
     LeaseExpired = "lease_expired" 409 false "The lease has expired",
     /// Another holder has the lease, and the write names no fence.
     LeaseHeld = "lease_held" 409 true "The session is held by a lease",
-    /// The session is in a terminal state.
+    /// The session's state is terminal (`calls.terminal_states`): it cannot be resumed.
     SessionTerminated = "session_terminated" 409 false "The session is in a terminal state",
     /// Another request is working on the turn.
     TurnBusy = "turn_busy" 409 true "Another request is working on the turn",
-    /// The ledger of live calls is off, or in write-only mode.
+    /// Live calls are not recorded, because the setting `calls.journal` is `off`.
     JournalOff = "journal_off" 409 false "The journal is off",
     /// The session was erased.
     SessionErased = "session_erased" 410 false "The session was erased",
-    /// The turn was only in the hot store and has expired there.
+    /// The turn of an ephemeral session has expired in the hot store, or never existed.
     TurnExpired = "turn_expired" 410 false "The turn is no longer kept",
     /// The session is not in the state that `If-Match` names.
     PreconditionFailed = "precondition_failed" 412 false "The session has changed",
@@ -119,11 +119,11 @@ codes! {
     Invalid = "invalid" 422 false "The request is not acceptable",
     /// A limit of DESIGN §8 is reached.
     LimitExceeded = "limit_exceeded" 422 false "A limit is reached",
-    /// The policy is to refuse credentials, and the request holds one.
+    /// The request contains a credential, and the policy is to refuse credentials.
     CredentialRefused = "credential_refused" 422 false "The request holds a credential",
-    /// Finalizing needs an answer.
+    /// The turn cannot be finalized, because it has no answer.
     AnswerMissing = "answer_missing" 422 false "There is no answer to finalize with",
-    /// Another holder kept the lease for the maximum time that the request waits.
+    /// Another holder kept the lease for as long as the request waited for it.
     LeaseTimeout = "lease_timeout" 423 true "Another holder has the session",
     /// A rate of DESIGN §8 is exceeded.
     RateLimited = "rate_limited" 429 true "Too many requests",
@@ -131,7 +131,7 @@ codes! {
     IntegrityError = "integrity_error" 500 false "Stored data was changed",
     /// An invariant of the program failed.
     Internal = "internal" 500 false "Internal error",
-    /// A key needed for verification is missing.
+    /// The keyring lacks a key that verification needs.
     KeyMissing = "key_missing" 500 false "A verification key is missing",
     /// The server has no capacity for the request now.
     Overloaded = "overloaded" 503 true "The server is busy",
@@ -193,7 +193,8 @@ impl Failure {
         }
     }
 
-    /// The failure for stored data that was changed: names the session and the first affected seq (DESIGN §9).
+    /// The failure for stored data that was changed (DESIGN §9). It names the session and the first affected seq;
+    /// without a seq, the entire session is affected. `what` describes the change.
     pub fn integrity(session: &str, seq: Option<u64>, what: impl fmt::Display) -> Self {
         let at = seq.map_or_else(String::new, |seq| format!(", seq {seq}"));
         Self {

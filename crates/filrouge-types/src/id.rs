@@ -17,7 +17,7 @@ pub enum IdError {
     /// The text is longer than 256 bytes.
     #[error("an id has at most {MAX_BYTES} bytes, this one has {0}")]
     TooLong(usize),
-    /// The text holds NUL or another control character.
+    /// The text contains NUL or another control character.
     #[error("an id must not hold control characters (found {0:?})")]
     Control(char),
     /// The text is not a UUID (turn ids only).
@@ -48,7 +48,7 @@ macro_rules! text_id {
             /// Checks `text` and wraps it.
             ///
             /// # Errors
-            /// [`IdError`] when it is empty, over 256 bytes or holds a control character.
+            /// [`IdError`] when `text` is empty, is longer than 256 bytes or contains a control character.
             pub fn new(text: impl Into<String>) -> Result<Self, IdError> {
                 let text = text.into();
                 check(&text)?;
@@ -103,42 +103,42 @@ macro_rules! text_id {
 }
 
 text_id!(
-    /// The isolation boundary; part of every key.
+    /// The id of a tenant, which is the isolation boundary; part of every key.
     TenantId
 );
 text_id!(
-    /// One conversation, unique in its tenant.
+    /// The id of a session, unique in its tenant.
     SessionId
 );
 text_id!(
-    /// An authenticated end user.
+    /// The id of an authenticated end user.
     IdentityId
 );
 text_id!(
-    /// The caller's key of a turn, unique in its session.
+    /// The caller's idempotency key of a turn, unique in its session.
     RequestId
 );
 text_id!(
-    /// The caller's key of an item, unique in its session.
+    /// The caller's idempotency key of an item, unique in its session.
     ItemId
 );
 text_id!(
-    /// The project a session belongs to.
+    /// The id of the project that a session belongs to.
     ProjectId
 );
 text_id!(
-    /// The caller's key of an event, unique in its session.
+    /// The idempotency key of an event, unique in its session.
     EventKey
 );
 
-/// The prefix of the keys of filrouge's own events. Callers cannot use it.
+/// The prefix of the keys of events that filrouge itself records. A caller's event key with this prefix is refused.
 pub const OWN_EVENTS: &str = "filrouge:";
 
 impl EventKey {
     /// The key of an event that filrouge records: at most one per session for each pair of `kind` and `subject`.
     ///
     /// # Errors
-    /// [`IdError`] when the key exceeds the length limit of an id.
+    /// [`IdError`] when the key would not be a valid id, for example because it is too long.
     pub fn own(kind: &str, subject: impl fmt::Display) -> Result<Self, IdError> {
         Self::new(format!("{OWN_EVENTS}{kind}:{subject}"))
     }

@@ -44,13 +44,13 @@ macro_rules! channels {
                 match self { $(Self::$variant => Some($code),)+ Self::Other(_) => None }
             }
 
-            /// The channel of a stored byte.
+            /// The channel of a stored byte; `None` if this version defines no channel for it.
             #[must_use]
             pub const fn from_code(code: u8) -> Option<Self> {
                 match code { $($code => Some(Self::$variant),)+ _ => None }
             }
 
-            /// The channel with this name.
+            /// The channel with this name; [`Self::Other`] for an unknown name.
             #[must_use]
             pub fn from_word(word: &str) -> Self {
                 match word { $($word => Self::$variant,)+ _ => Self::Other(word.into()) }
@@ -66,11 +66,11 @@ channels!(
     Final = 1 "final",
     /// Text that was shown before the turn ended without an answer.
     Partial = 2 "partial",
-    /// A plan.
+    /// The agent's plan.
     Plan = 3 "plan",
-    /// Reasoning.
+    /// The agent's reasoning.
     Thought = 4 "thought",
-    /// An observation.
+    /// An observation of the agent.
     Observation = 5 "observation",
     /// A tool call.
     ToolCall = 6 "tool_call",
@@ -82,15 +82,15 @@ channels!(
     SystemNote = 9 "system_note",
     /// A question to a human in the loop.
     HitlRequest = 10 "hitl_request",
-    /// The human's answer.
+    /// The human's answer to a `hitl_request`.
     HitlResponse = 11 "hitl_response",
-    /// A summary of older items.
+    /// A summary that replaces older turns in a restored context.
     Summary = 12 "summary",
-    /// The turn was interrupted: its owner stopped working on it.
+    /// The turn was interrupted, because it was abandoned before it ended.
     Interrupted = 13 "interrupted",
     /// The turn was cancelled.
     Cancelled = 14 "cancelled",
-    /// A session was linked to an identity.
+    /// The anonymous session was linked to an identity, its owner from then on.
     Link = 15 "link",
     /// Items were redacted.
     Redaction = 16 "redaction",
@@ -187,7 +187,8 @@ impl ItemBody {
         Annotations::new([&self.agent, &self.model], [&self.metadata, &self.usage])
     }
 
-    /// As [`Self::annotations`], mutable. The exhaustive pattern makes a new field of an item a compile error here.
+    /// As [`Self::annotations`], mutable. The pattern names every field, so a new field of an item is a compile error
+    /// here until it is classified.
     pub fn annotations_mut(&mut self) -> Annotations<&mut Option<Box<str>>, &mut Option<RawJson>> {
         let Self {
             item_id: _,
@@ -204,7 +205,7 @@ impl ItemBody {
         Annotations::new([agent, model], [metadata, usage])
     }
 
-    /// The size in bytes of the content and of the JSON objects besides it.
+    /// The total size in bytes of the content and of the JSON objects besides it; labels do not count.
     #[must_use]
     pub fn bytes(&self) -> usize {
         let objects = self.annotations().objects.into_iter();
@@ -236,13 +237,13 @@ impl<L, J> Annotations<L, J> {
 pub struct Item {
     /// Position in the session: dense, from 1; [`crate::UNASSIGNED`] while the item waits in the spool.
     pub seq: u64,
-    /// The turn that the item belongs to.
+    /// The turn that the item belongs to; `None` for an item without a turn, such as a link.
     pub turn_id: Option<TurnId>,
     /// The time of the commit by the store's clock.
     pub created_at: Timestamp,
     /// Whether the content was redacted.
     pub redacted: bool,
-    /// The data that the caller supplied; `parts` is an empty array once redacted.
+    /// The data that the caller supplied. In a redacted item, `parts` is an empty array.
     pub body: ItemBody,
 }
 

@@ -26,7 +26,7 @@ pub enum JsonError {
     TooDeep,
 }
 
-/// Checks that no array or object is deeper than [`MAX_NESTING`]; `json` must be valid JSON.
+/// Checks that arrays and objects are nested at most [`MAX_NESTING`] levels deep; `json` must be valid JSON.
 ///
 /// # Errors
 /// [`JsonError::TooDeep`].
@@ -34,7 +34,7 @@ pub fn check_nesting(json: &[u8]) -> Result<(), JsonError> {
     check_nesting_within(json, MAX_NESTING)
 }
 
-/// Like [`check_nesting`], with the limit `levels`, for JSON that will be wrapped in further levels.
+/// Like [`check_nesting`], but with the limit `levels`: for JSON that will be part of a deeper document.
 ///
 /// # Errors
 /// [`JsonError::TooDeep`].
@@ -61,7 +61,8 @@ pub fn check_nesting_within(json: &[u8], levels: usize) -> Result<(), JsonError>
     Ok(())
 }
 
-/// Replaces the escapes of lone surrogates, which UTF-8 cannot encode, by the escape of U+FFFD; all other bytes are unchanged.
+/// Replaces each escape of a lone surrogate, which UTF-8 cannot encode, by the escape of U+FFFD. All other bytes are
+/// unchanged.
 #[must_use]
 pub fn sound_json(json: &str) -> Cow<'_, str> {
     let bytes = json.as_bytes();
@@ -94,13 +95,13 @@ pub fn sound_json(json: &str) -> Cow<'_, str> {
     Cow::Owned(sound)
 }
 
-/// The UTF-16 code unit of a `\uXXXX` escape at `at`.
+/// The UTF-16 code unit of the `\uXXXX` escape at byte `at`; `None` if there is no such escape.
 fn code_unit(json: &[u8], at: usize) -> Option<u16> {
     let digits = json.get(at..at + 6)?.strip_prefix(b"\\u")?;
     u16::from_str_radix(std::str::from_utf8(digits).ok()?, 16).ok()
 }
 
-/// The rest after a string whose opening quote was consumed.
+/// The bytes after a JSON string. `rest` begins after the string's opening quote.
 fn after_string(mut rest: &[u8]) -> &[u8] {
     while let Some(at) = memchr::memchr2(b'"', b'\\', rest) {
         let quote = rest[at] == b'"';
@@ -172,7 +173,8 @@ impl fmt::Debug for RawJson {
 /// The struct name by which serde_json recognizes text that is already JSON.
 const RAW: &str = "$serde_json::private::RawValue";
 
-/// Writes checked JSON unchanged. A [`RawValue`] could be built from text only by parsing it.
+/// Serializes checked JSON unchanged. Serializing a [`RawValue`] would do the same, but building one parses the text
+/// again.
 fn write_raw<S: Serializer>(json: &str, s: S) -> Result<S::Ok, S::Error> {
     let mut raw = s.serialize_struct(RAW, 1)?;
     raw.serialize_field(RAW, json)?;
@@ -196,7 +198,7 @@ impl<'de> Deserialize<'de> for RawJson {
 /// One JSON string, preserved with its quotes and escapes exactly as written.
 pub struct JsonText {
     json: RawJson,
-    /// The string's range in `json`, so that a text inside larger JSON need not be copied.
+    /// The range of the string in `json`: a string inside larger JSON is not copied.
     token: Range<usize>,
 }
 
@@ -232,10 +234,11 @@ impl JsonText {
         Self::from_entire(RawJson(serde_json::Value::from(text).to_string().into()))
     }
 
-    /// The string at `token` in `json`, without a copy; it keeps all of `json` alive. A JSON reader must have found the range.
+    /// The string at the range `token` of `json`, without a copy: the result keeps all of `json` in memory. The range
+    /// must come from a JSON reader; only the quotes at its ends are checked.
     ///
     /// # Errors
-    /// [`JsonError::NotString`] when the range holds no string.
+    /// [`JsonError::NotString`] when there are no quotes at the ends of the range.
     pub fn within(json: RawJson, token: Range<usize>) -> Result<Self, JsonError> {
         let text = json.0.get(token.clone()).unwrap_or_default();
         if text.len() >= 2 && text.starts_with('"') && text.ends_with('"') {
@@ -245,7 +248,7 @@ impl JsonText {
         }
     }
 
-    /// Wraps a JSON string token that was checked earlier.
+    /// Wraps a checked JSON value that must be a string.
     ///
     /// # Errors
     /// [`JsonError::NotString`] when the value is not a string.
@@ -257,7 +260,7 @@ impl JsonText {
         }
     }
 
-    /// The token with its quotes.
+    /// The string as JSON, with its quotes.
     #[must_use]
     pub fn as_token(&self) -> &str {
         &self.json.0[self.token.clone()]
@@ -286,7 +289,7 @@ impl JsonText {
         }
     }
 
-    /// Joins strings with a line feed between them, escapes unresolved.
+    /// Joins strings with a line feed between them, escapes unresolved; `None` without any string.
     #[must_use]
     pub fn join(texts: &[Self]) -> Option<Self> {
         match texts {
@@ -301,7 +304,7 @@ impl JsonText {
     }
 }
 
-/// Reads a JSON string into bytes, as serde_json does for byte strings, so that lone surrogates are not an error.
+/// Reads a JSON string as bytes, as serde_json does for byte strings: then a lone surrogate is not an error.
 mod serde_bytes_lossy {
     use std::fmt;
 

@@ -8,8 +8,8 @@ use serde_json::value::RawValue;
 
 use crate::{JsonText, RawJson};
 
-/// The members of a JSON object: the tokens of their names and values, in order. Of duplicate names the last one is used, as
-/// in most JSON readers.
+/// The members of a JSON object: the JSON of each name and value, in order. If a name occurs more than once,
+/// [`Self::get`] and [`Self::take`] use the last member, as most JSON readers do.
 #[derive(Debug, Default)]
 pub struct Members<'a>(pub Vec<(&'a str, &'a str)>);
 
@@ -37,7 +37,7 @@ impl<'de: 'a, 'a> Deserialize<'de> for Members<'a> {
     }
 }
 
-/// Whether the name's token spells `name`, with or without escapes.
+/// Whether `token`, the JSON of a name, spells `name`, with or without escapes.
 fn is_named(token: &str, name: &str) -> bool {
     token.trim_matches('"') == name
         || token.contains('\\')
@@ -74,13 +74,14 @@ impl<'a> Members<'a> {
         members.map(|(_, value)| *value)
     }
 
-    /// The value of a member, unless it is absent or `null`.
+    /// The value of a member; `None` if it is absent or `null`.
     #[must_use]
     pub fn get(&self, name: &str) -> Option<&'a str> {
         self.all(name).next_back().filter(|value| *value != "null")
     }
 
-    /// Removes a member and returns its value, if `fits` accepts it.
+    /// Removes the member with this name and returns its value, if `fits` accepts the value. Otherwise nothing is
+    /// removed.
     pub fn take(&mut self, name: &str, fits: impl Fn(&str) -> bool) -> Option<&'a str> {
         let at = self.0.iter().rposition(|(own, _)| is_named(own, name))?;
         let (_, value) = *self.0.get(at)?;

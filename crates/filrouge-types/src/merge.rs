@@ -18,8 +18,8 @@ fn write<'a, V: AsRef<str> + 'a>(members: impl IntoIterator<Item = (&'a str, V)>
     RawJson::from_checked(format!("{{{}}}", members.join(",")))
 }
 
-/// A member's name for comparison: names are equal regardless of escapes; names that Unicode cannot encode, only when they are
-/// spelled alike.
+/// A member's name for comparison. Names are equal regardless of escapes. A name with a lone surrogate, which Unicode
+/// cannot encode, equals only a name with the same spelling.
 #[derive(PartialEq, Eq, Hash)]
 enum Name {
     Plain(String),
@@ -37,8 +37,9 @@ impl Name {
 
 /// Members indexed by name: the cost of a change does not depend on the number of members.
 struct Named<'a> {
+    /// The JSON of each name and value; `None` for a member that was removed.
     members: Vec<Option<(&'a str, Cow<'a, str>)>>,
-    /// The positions of each name, in order.
+    /// The positions of each name in `members`, ascending.
     positions: HashMap<Name, Vec<usize>>,
 }
 
@@ -93,7 +94,8 @@ impl<'a> Named<'a> {
     }
 }
 
-/// A shallow merge: the members of `second` override those of `first`. A value that is not an object counts as `{}`.
+/// Merges two objects, one level deep: the members of `second` override those of `first`. A `first` or `second` that is
+/// not an object counts as `{}`.
 #[must_use]
 pub fn merge_objects(first: &RawJson, second: &RawJson) -> RawJson {
     let mut all = Named::of(first);
@@ -103,8 +105,9 @@ pub fn merge_objects(first: &RawJson, second: &RawJson) -> RawJson {
     all.write()
 }
 
-/// Applies a JSON merge patch (RFC 7396) to `target`: members that are `null` are removed, objects are merged, all other values
-/// replace. A value that is not an object counts as `{}`.
+/// Applies a JSON merge patch (RFC 7396) to `target`. A member of the patch that is `null` removes the target's member.
+/// A member that is an object is merged into the target's member. Any other member replaces the target's. A target or
+/// patch that is not an object counts as `{}`.
 #[must_use]
 pub fn merge_patch(target: &RawJson, patch: &RawJson) -> RawJson {
     let mut all = Named::of(target);
@@ -123,7 +126,7 @@ pub fn merge_patch(target: &RawJson, patch: &RawJson) -> RawJson {
     all.write()
 }
 
-/// The members of an object whose names are listed, and the number of the others.
+/// Selects those members of an object whose names are in `names`. Also returns the number of the other members.
 #[must_use]
 pub fn select_members(json: &RawJson, names: &[String]) -> (RawJson, usize) {
     let all = members(json).0;
@@ -135,8 +138,9 @@ pub fn select_members(json: &RawJson, names: &[String]) -> (RawJson, usize) {
     (write(kept), others)
 }
 
-/// Splits an object's members: those that `accepts` rejects, as an object, and those that it accepts, in order. In the names,
-/// U+FFFD replaces what Unicode cannot encode.
+/// Takes the members whose names `accepts` accepts out of an object. Returns the object of the remaining members, and
+/// the taken members in order. In the names of taken members, and in those passed to `accepts`, U+FFFD replaces what
+/// Unicode cannot encode.
 #[must_use]
 pub fn take_members(
     json: &RawJson,

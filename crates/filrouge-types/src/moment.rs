@@ -12,7 +12,7 @@ use crate::Timestamp;
 const LONGEST_AGO: Duration = Duration::from_secs(1_000 * 31_557_600);
 const DAY_MICROS: i64 = 86_400_000_000;
 
-/// A moment as it was written. Without an offset it is in UTC.
+/// A moment as a person or an agent wrote it. A time without an offset is in UTC.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Moment {
     /// `2025-12-28T14:30:00Z`, also without seconds or `Z`; or milliseconds since 1970.
@@ -38,7 +38,7 @@ pub enum MomentError {
 }
 
 impl Moment {
-    /// The form of a time, for error messages.
+    /// The accepted forms, for error messages.
     pub const FORMS: &'static str = "give a time such as 2025-12-28T14:30:00Z, a date such as 2025-12-28 (UTC), \
          how long ago such as 12h, 7d or 8w, or epoch milliseconds such as 1766880000000";
 
@@ -47,7 +47,8 @@ impl Moment {
     /// # Errors
     /// [`MomentError`] for a number that looks like seconds or is too large.
     pub fn from_millis(given: i64) -> Result<Self, MomentError> {
-        // As seconds these numbers are in the years 2001 to 5138; as milliseconds, in 1970 to 1973.
+        // As seconds, these numbers are moments from 2001 to 5138. As milliseconds, they are moments from 1970 to 1973,
+        // which are hardly meant.
         if (1_000_000_000..100_000_000_000).contains(&given) {
             return Err(MomentError::Seconds(given));
         }
@@ -84,7 +85,8 @@ impl FromStr for Moment {
     fn from_str(text: &str) -> Result<Self, MomentError> {
         let text = text.trim();
         let digits = text.strip_prefix('-').unwrap_or(text);
-        // Four digits are a year, and `20251228` is an ISO 8601 date.
+        // Only numbers of more than eight digits are milliseconds: shorter ones can be a year, or an ISO 8601 date such
+        // as `20251228`.
         if digits.len() > 8 && digits.bytes().all(|byte| byte.is_ascii_digit()) {
             let number = text.parse();
             return Self::from_millis(number.map_err(|_| MomentError::TooLarge(text.into()))?);
@@ -106,7 +108,7 @@ impl FromStr for Moment {
 }
 
 fn in_utc(civil: DateTime) -> Option<Timestamp> {
-    // The last representable day ends after the last representable moment.
+    // A time at the end of the year 9999 can be after jiff's last moment, which is then used instead.
     let at = match civil.to_zoned(TimeZone::UTC) {
         Ok(zoned) => zoned.timestamp(),
         Err(_) if civil.year() == DateTime::MAX.year() => jiff::Timestamp::MAX,
@@ -115,7 +117,7 @@ fn in_utc(civil: DateTime) -> Option<Timestamp> {
     Some(Timestamp::from_micros(at.as_microsecond()))
 }
 
-/// Parses a duration: a number with s, m, h, d or w.
+/// Parses a duration: a whole number followed by s, m, h, d or w. `None` for any other text.
 #[must_use]
 pub fn duration(text: &str) -> Option<Duration> {
     let (number, unit) = text.split_at_checked(text.len().saturating_sub(1))?;

@@ -1,4 +1,4 @@
-//! Deserializes structs only from JSON objects: serde would also accept an array with the fields in order.
+//! Deserializes structs from JSON objects only. By default, serde also accepts an array with the fields in order.
 
 use std::fmt;
 use std::marker::PhantomData;
@@ -24,7 +24,7 @@ impl<'de, T: Deserialize<'de>> Visitor<'de> for ObjectVisitor<T> {
     }
 }
 
-/// Deserializes a value that must be a JSON object; for `deserialize_with`.
+/// Deserializes a value that must be a JSON object. For use as `deserialize_with`.
 ///
 /// # Errors
 /// Fails when the value is not an object or not a valid `T`.
@@ -32,11 +32,12 @@ pub fn object<'de, T: Deserialize<'de>, D: Deserializer<'de>>(d: D) -> Result<T,
     d.deserialize_map(ObjectVisitor(PhantomData))
 }
 
-/// A list of objects, for use in a custom `deserialize_with`. At most `limit` are kept; the others are skipped, so that a list of
-/// very many small objects takes no more memory than one of the allowed length.
+/// Deserializes a list of JSON objects. For use in a custom `deserialize_with`. Only the first `limit` objects are
+/// kept, so that a very long list takes no more memory than one of the allowed length. The others are skipped without
+/// an error.
 ///
 /// # Errors
-/// As [`object`].
+/// Fails when the value is not a list, or one of the kept elements is not an object or not a valid `T`.
 pub fn objects<'de, T: Deserialize<'de>, D: Deserializer<'de>>(
     d: D,
     limit: usize,

@@ -1,4 +1,4 @@
-//! The text of an item's parts.
+//! Reads the parts of an item, and their text.
 
 use serde_json::Value;
 use serde_json::value::RawValue;
@@ -29,7 +29,7 @@ impl<'a> Part<'a> {
         Some(Self { raw, members })
     }
 
-    /// A string member, with its escapes resolved.
+    /// A string member, with its escapes resolved; `None` when it is absent or not a string.
     #[must_use]
     pub fn text(&self, name: &str) -> Option<String> {
         Some(self.token(name)?.to_plain())
@@ -45,7 +45,7 @@ impl<'a> Part<'a> {
         self.members.get(name).map(RawJson::from_checked)
     }
 
-    /// A boolean member.
+    /// A boolean member; `None` when it is absent or not a boolean.
     #[must_use]
     pub fn flag(&self, name: &str) -> Option<bool> {
         self.members.get(name)?.parse().ok()
@@ -59,9 +59,9 @@ impl<'a> Part<'a> {
         inner == Some(kind) || token.contains('\\') && self.text("type").as_deref() == Some(kind)
     }
 
-    /// A readable form of the part, for lists and diagnoses. For `text` and `refusal` it is the text itself; for a
-    /// call, result or error, its main members; for any other type, the type in brackets, followed by its text or by an
-    /// identifying name.
+    /// A readable form of the part, for lists and diagnoses. A `text` or `refusal` is shown as its text. A call, result
+    /// or error is shown by its main members. A part of any other type is shown as the type in brackets, followed by
+    /// the part's text, or by members such as its name.
     #[must_use]
     pub fn display_text(&self) -> String {
         let kind = self.text("type").unwrap_or_default();
@@ -92,7 +92,7 @@ impl<'a> Part<'a> {
     }
 }
 
-/// JSON without line breaks between its members.
+/// The JSON on one line; unchanged if it cannot be parsed.
 fn on_one_line(json: &str) -> String {
     serde_json::from_str::<Value>(json).map_or_else(|_| json.to_owned(), |value| value.to_string())
 }
@@ -103,14 +103,15 @@ fn named(kind: &str, text: &str) -> String {
 }
 
 impl ItemBody {
-    /// The *text* of the item in the sense of the glossary: the texts of its `text` parts, joined by line feeds. `None` if it has
-    /// none.
+    /// The *text* of the item in the sense of the glossary: the texts of its `text` parts, joined by line feeds. `None`
+    /// if the item has no such part.
     #[must_use]
     pub fn text(&self) -> Option<JsonText> {
         self.text_and_rest().map(|(text, _)| text)
     }
 
-    /// Like [`Self::text`], and whether the item has anything else: parts of other types, or a `text` part without a text.
+    /// The text as in [`Self::text`], and whether the item has any other part: one of another type, or a `text` part
+    /// without a text.
     #[must_use]
     pub fn text_and_rest(&self) -> Option<(JsonText, bool)> {
         let parts: Vec<Members<'_>> = serde_json::from_str(self.parts.as_str()).ok()?;
@@ -124,8 +125,8 @@ impl ItemBody {
         Some((JsonText::join(&texts)?, texts.len() < parts.len()))
     }
 
-    /// The display texts of all parts ([`Part::display_text`]) in order, joined by spaces. Unlike [`Self::text`], it includes
-    /// calls, results, errors and parts of unknown types.
+    /// The display texts of all parts ([`Part::display_text`]) in order, joined by spaces. Unlike [`Self::text`], this
+    /// text includes calls, results, errors and parts of unknown types.
     #[must_use]
     pub fn display_text(&self) -> String {
         let texts: Vec<String> = Part::all(&self.parts)

@@ -112,23 +112,23 @@ schemas! {
         .build(),
 }
 
-/// A label of the application, such as a title: up to 4096 bytes without NUL.
+/// The schema of a label of the application, such as a title: at most 4096 bytes without NUL.
 #[derive(Debug)]
 pub struct Label;
 
-/// A non-empty label.
+/// The schema of a label that is not empty.
 #[derive(Debug)]
 pub struct Word;
 
-/// The name of a session's holder.
+/// The schema of the name of a lease holder.
 #[derive(Debug)]
 pub struct Holder;
 
-/// A text with more than white space.
+/// The schema of a reason: a text that does not consist of white space alone.
 #[derive(Debug)]
 pub struct Reason;
 
-/// A piece of an item's content.
+/// The schema of a part, a piece of an item's content.
 #[derive(Debug)]
 pub struct Part;
 

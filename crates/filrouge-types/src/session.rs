@@ -60,9 +60,10 @@ pub struct Session {
 pub struct Recorded {
     /// The session.
     pub session: Session,
-    /// All turns by ordinal and version, including redacted and replaced ones, each with its items by seq.
+    /// All turns in the order of ordinal and version, including redacted and replaced ones. Each turn has its items in
+    /// the order of seq.
     pub turns: Vec<(Turn, Vec<Item>)>,
-    /// Items without a turn by seq, such as links and redactions.
+    /// The items without a turn, such as links and redactions, in the order of seq.
     pub loose: Vec<Item>,
 }
 

@@ -9,7 +9,7 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Timestamp(i64);
 
-/// The text is not an RFC 3339 time within the supported years.
+/// The error for a text that is not an RFC 3339 time within the supported years.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("not an RFC 3339 time such as 2026-11-21T09:30:00Z")]
 pub struct TimestampError;
@@ -36,7 +36,7 @@ impl Timestamp {
         self.0
     }
 
-    /// Milliseconds since 1970, rounded down, also before 1970.
+    /// Milliseconds since 1970, rounded down; a moment before 1970 is rounded toward the past too.
     #[must_use]
     pub const fn as_millis(self) -> i64 {
         self.0.div_euclid(1000)

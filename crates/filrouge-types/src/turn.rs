@@ -1,4 +1,4 @@
-//! Turns: one request and everything that answers it (DESIGN §3, §4).
+//! Turns: one question and everything that answers it (DESIGN §3, §4).
 
 use serde::{Deserialize, Serialize};
 
@@ -10,7 +10,7 @@ stored_words!(
     pub enum TurnStatus: "turn status" {
         /// Being answered.
         Open = 0 => "open",
-        /// Its owner stopped working on it; the same request id reopens it.
+        /// Abandoned before it ended. A request with the same request id reopens it.
         Interrupted = 1 => "interrupted",
         /// Answered.
         Finalized = 2 => "finalized",

@@ -1,11 +1,12 @@
-//! Positions that are not assigned yet, because the write waits for the ledger (DESIGN §6, "Ledger down"); `null` in JSON.
+//! Positions that are not assigned yet, because the write waits for the ledger (DESIGN §6, "Ledger down"). They are
+//! `null` in JSON.
 
 use serde::{Deserialize, Deserializer, Serializer};
 
 /// The seq or ordinal of a write that waits for the ledger. No store assigns this value.
 pub const UNASSIGNED: u64 = u64::MAX;
 
-/// Writes the position, or `null`.
+/// Writes the position; [`UNASSIGNED`] becomes `null`.
 ///
 /// # Errors
 /// Those of the serializer.
@@ -16,6 +17,7 @@ pub fn serialize<S: Serializer>(position: &u64, serializer: S) -> Result<S::Ok, 
     }
 }
 
+/// Reads a position; `null` becomes [`UNASSIGNED`].
 pub(crate) fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<u64, D::Error> {
     Ok(Option::deserialize(deserializer)?.unwrap_or(UNASSIGNED))
 }

@@ -1,19 +1,19 @@
 //! Closed lists of words: enums whose values have a name in JSON, settings, SQL and documents.
 
-/// A word that is not in its closed list.
+/// The error for a word that is not in a closed list.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("unknown {what} {name:?}; known: {known}")]
 pub struct UnknownName {
-    /// The subject of the list.
+    /// What the list contains, such as `role`.
     pub what: &'static str,
     /// The word that was given.
     pub name: String,
-    /// The words of the list.
+    /// The words of the list, separated by commas.
     pub known: String,
 }
 
-/// Declares a closed list: an enum, its name in errors, and the word of each value. The enum gets `ALL` and `as_str`, is
-/// displayed as its word and parsed from it.
+/// Declares a closed list: an enum, the name of the list in errors, and the word of each value. The enum gets `ALL` and
+/// `as_str`. A value is displayed as its word and parsed from it.
 #[macro_export]
 macro_rules! words {
     ($(#[$about:meta])* $vis:vis enum $name:ident: $what:literal { $($(#[$doc:meta])* $value:ident $(= $code:literal)? => $word:literal),+ $(,)? }) => {
@@ -65,7 +65,7 @@ macro_rules! stored_words {
                 self as u8
             }
 
-            /// The value of a stored byte.
+            /// The value of a stored byte; `None` if this version defines no value for it.
             #[must_use]
             pub fn from_code(code: u8) -> Option<Self> {
                 Self::ALL.into_iter().find(|value| value.code() == code)

@@ -187,7 +187,8 @@ pub(crate) enum Command {
     },
 }
 
-/// Parses one of the names that the values of `T` have in JSON, each with its help.
+/// The parser of an argument with a closed list of values. `words` are the names that the values of `T` have in JSON,
+/// each with its help.
 fn one_of<T: DeserializeOwned + Clone + Send + Sync + 'static>(
     words: &'static [(&'static str, &'static str)],
 ) -> impl TypedValueParser<Value = T> {

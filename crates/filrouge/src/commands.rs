@@ -64,7 +64,7 @@ mod team_snapshots_show;
 mod verify;
 mod verify_bundle;
 
-/// Runs the command of the command line.
+/// Runs the command that the command line names.
 pub(crate) async fn run(cli: Cli) -> anyhow::Result<ExitCode> {
     let listen = match &cli.command {
         Command::Serve { listen, .. } => *listen,
@@ -144,8 +144,9 @@ pub(crate) async fn run(cli: Cli) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// With `--source`, commands about sessions query the library of histories. Without it, or with the ledger alone, they
-/// query the ledger itself, which stores more about its sessions.
+/// Runs a command about sessions. If `--source` names another program's history, the command queries all named
+/// histories in one neutral form. Otherwise it queries the ledger directly, which stores more about its sessions than
+/// the neutral form has.
 async fn sessions(config: &Config, what: Sessions) -> anyhow::Result<()> {
     match what {
         Sessions::List(args) if args.sources.ledger_alone() => {
@@ -169,7 +170,7 @@ async fn sessions(config: &Config, what: Sessions) -> anyhow::Result<()> {
     }
 }
 
-/// Refuses options that do not apply to the ledger.
+/// Refuses options that do not apply to the ledger. Each option has its name, and whether it was given.
 fn refuse_for_ledger(options: &[(&str, bool)]) -> Result<(), Usage> {
     match options.iter().find(|(_, given)| *given) {
         Some((option, _)) => Err(source::not_for_ledger(option)),
@@ -236,7 +237,8 @@ async fn statistics(config: &Config, args: Stats) -> anyhow::Result<()> {
     }
 }
 
-/// Logs go to stderr: `FILROUGE_LOG` filters them, `FILROUGE_LOG_FORMAT=json` makes them JSON lines.
+/// Starts the log on stderr. `FILROUGE_LOG` filters its lines: by default a `server` logs from level info on, any other
+/// command from level warn on. `FILROUGE_LOG_FORMAT=json` makes them JSON lines.
 ///
 /// Other crates log only warnings and errors, even if the filter selects more: their detailed logs contain headers and
 /// bytes, which include credentials.
@@ -272,7 +274,7 @@ fn start_log(server: bool) {
     }
 }
 
-/// The layer that exports spans, if `FILROUGE_OTLP_ENDPOINT` is set.
+/// The layer that exports a server's spans, if `FILROUGE_OTLP_ENDPOINT` is set; `None` for any other command.
 #[cfg(feature = "otel")]
 fn spans<S>(server: bool) -> Option<impl tracing_subscriber::Layer<S>>
 where
@@ -285,7 +287,7 @@ where
     match crate::telemetry::layer(&endpoint) {
         Ok(layer) => Some(layer),
         Err(error) => {
-            // The log is not started yet.
+            // The log is not started yet, so the error is written directly.
             let _ = writeln!(std::io::stderr(), "FILROUGE_OTLP_ENDPOINT: {error:#}");
             None
         }

@@ -1,4 +1,5 @@
-//! Settings: defaults < file < environment < flags, each with its origin.
+//! The settings. Flags override the environment, which overrides the file, which overrides the defaults. The origin of
+//! each setting is recorded.
 
 use std::env;
 use std::net::SocketAddr;
@@ -45,16 +46,20 @@ pub(crate) use webhooks::WebhookConfig;
 /// All settings.
 #[derive(Debug, Clone)]
 pub(crate) struct Config {
+    /// The configuration file, if there is one.
     pub(crate) file: Option<PathBuf>,
     pub(crate) store: StoreUrl,
-    /// The URL of the server itself, if the store's URL is that of a pooler.
+    /// The URL of the PostgreSQL server itself, if `store` is the URL of a connection pooler.
     pub(crate) store_direct: Option<HiddenUrl>,
     pub(crate) listen: SocketAddr,
     pub(crate) tenant: TenantId,
+    /// The path of the keyring.
     pub(crate) keyring: PathBuf,
+    /// The folder of the anchors.
     pub(crate) anchor: PathBuf,
-    /// The witness file, if there is one.
+    /// The file to which a server appends statements for a witness, if one is configured.
     pub(crate) witness: Option<PathBuf>,
+    /// The interval at which a server appends these statements.
     pub(crate) witness_every: Duration,
     /// The engine's settings.
     pub(crate) settings: Settings,
@@ -65,7 +70,7 @@ pub(crate) struct Config {
     pub(crate) hot: HotConfig,
     pub(crate) access: AccessConfig,
     pub(crate) limits: LimitSettings,
-    /// Host names that `/mcp` accepts in addition to this machine's.
+    /// The host names that `/mcp` accepts in addition to this machine's names.
     pub(crate) mcp_hosts: Vec<String>,
     pub(crate) search: SearchConfig,
     pub(crate) team: TeamConfig,
@@ -95,7 +100,7 @@ fn listen(layers: &mut Layers<'_>) -> Result<SocketAddr, Usage> {
 }
 
 impl Config {
-    /// Reads all layers.
+    /// Reads all settings from all layers. `listen` is a flag that only `serve` has.
     ///
     /// # Errors
     /// [`Usage`] naming the layer and the setting that is wrong.
@@ -129,7 +134,7 @@ impl Config {
         })
     }
 
-    /// Reads the settings, in the order in which they are listed.
+    /// Reads the settings, in the order in which `config show` lists them.
     fn from_layers(mut layers: Layers<'_>) -> Result<Self, Usage> {
         let all = &mut layers;
         let mut engine = Settings::default();
@@ -190,10 +195,10 @@ impl Config {
         })
     }
 
-    /// The server's settings of access and webhooks.
+    /// The settings of access and webhooks that a server uses.
     ///
     /// # Errors
-    /// Settings that `serve` refuses to start with.
+    /// When `serve` refuses to start with these settings.
     pub(crate) fn server_settings(&self) -> anyhow::Result<(AccessSettings, Webhooks)> {
         let access = self.access.settings()?;
         let enabled = self.webhooks.iter().filter(|webhook| webhook.enabled);
@@ -202,7 +207,7 @@ impl Config {
         Ok((access, webhooks))
     }
 
-    /// The data that the ledger and the hot store each keep.
+    /// The settings of the tiered ledger: which data the ledger and the hot store each keep.
     pub(crate) fn tier_options(&self) -> TierOptions {
         let settings = &self.settings;
         let tenants = settings.record.tenants.keys();

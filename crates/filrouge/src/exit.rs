@@ -1,7 +1,7 @@
 //! Exit codes, and how failures are printed.
 //!
-//! 0 done · 1 failed, or `verify` or `doctor` found something wrong · 2 wrong usage, or `verify` cannot tell whether data
-//! is unchanged.
+//! The exit codes: 0 done; 1 failed, or `verify` or `doctor` found something wrong; 2 wrong usage, or `verify` cannot
+//! determine whether data is unchanged.
 
 use std::fmt::Display;
 use std::io::{self, Write};
@@ -61,7 +61,7 @@ pub(crate) fn code(is_well: bool) -> ExitCode {
     }
 }
 
-/// The named thing does not exist; `detail` and `hint` describe it.
+/// The error when a thing that the command names does not exist, such as a key.
 #[derive(Debug, thiserror::Error)]
 #[error("{}", .0.detail)]
 pub(crate) struct Absent(Failure);
@@ -78,7 +78,7 @@ impl Absent {
     }
 }
 
-/// The failure with its causes, and the hint. A cause that is already quoted is not repeated.
+/// The text of an error with its causes, and the hint. A cause that the text already quotes is not repeated.
 pub(crate) fn detail_and_hint(error: &anyhow::Error) -> (String, Option<String>) {
     let absent = error.downcast_ref::<Absent>().map(|absent| &absent.0);
     if let Some(failure) = error.downcast_ref::<Failure>().or(absent) {
@@ -96,7 +96,8 @@ pub(crate) fn detail_and_hint(error: &anyhow::Error) -> (String, Option<String>)
     (detail, hint)
 }
 
-/// Prints a failure on stderr, with its hint on a separate line, and returns the exit code.
+/// Prints a failure on stderr, with its hint on a separate line, and returns the exit code. If the reader of stdout
+/// closed the pipe, that is no failure: prints nothing and returns 0.
 pub(crate) fn report(error: &anyhow::Error, json: bool) -> ExitCode {
     if error.chain().any(is_broken_pipe) {
         return ExitCode::SUCCESS;

@@ -1,5 +1,5 @@
-//! The search index of the ledger: a file next to the database, or tables next to the ledger's. A ledger in memory has
-//! none.
+//! The search index of the ledger: a file next to the SQLite database, or tables next to the ledger's tables in
+//! PostgreSQL. A ledger in memory has no index.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -15,14 +15,14 @@ use crate::config::{Config, StoreUrl};
 /// The suffix of the index file's name.
 const ENDING: &str = ".index";
 
-/// The path of a database's index.
+/// The path of the index of an SQLite database.
 pub(crate) fn index_file(database: &Path) -> PathBuf {
     let mut name = database.as_os_str().to_owned();
     name.push(ENDING);
     PathBuf::from(name)
 }
 
-/// The file or store that contains a store's index, for messages.
+/// Where a store's index is stored, for messages: the index file, or the store itself.
 pub(crate) fn index_location(store: &StoreUrl) -> String {
     match store {
         StoreUrl::Sqlite(path) => index_file(path).to_string_lossy().into_owned(),
@@ -30,11 +30,11 @@ pub(crate) fn index_location(store: &StoreUrl) -> String {
     }
 }
 
-/// Opens the index; with `creates`, a missing one is created. An existing index file is opened even where the settings
-/// disable it: erased contents must be removed from it too.
+/// Opens the index; `None` if there is none. With `creates`, a missing index is created if the settings enable it. An
+/// existing index file is opened even if the settings disable it, because erased contents must be removed from it too.
 ///
 /// # Errors
-/// When it exists and cannot be opened.
+/// When the index exists and cannot be opened, or cannot be created.
 pub(crate) async fn open(
     config: &Config,
     creates: bool,
@@ -55,7 +55,7 @@ pub(crate) async fn open(
             if !config.search.index.on {
                 return Ok(None);
             }
-            // This reads no authenticated data, so any key will do.
+            // Any key is accepted here, because no authenticated data is read.
             let options = url.options(Arc::new(Keyring::single([0; 32])))?;
             let runtime = Handle::current();
             let opened =

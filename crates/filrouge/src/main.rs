@@ -1,4 +1,4 @@
-//! `filrouge`: the command line over the library. Data is written to stdout, messages to stderr.
+//! The program `filrouge`: the command line. Commands write data to stdout and messages to stderr.
 
 mod cli;
 mod commands;
@@ -28,7 +28,8 @@ fn main() -> ExitCode {
         Err(e) => return exit::report(&anyhow::Error::new(e).context("no runtime"), false),
     };
     let json = cli.options.json;
-    // Boxed: otherwise the compiler generates the code of all commands once for each way in which the runtime waits.
+    // Boxed to shorten compilation: otherwise the code of all commands is generated once for each way in which the
+    // runtime can wait.
     let run: Pin<Box<dyn Future<Output = _>>> = Box::pin(commands::run(cli));
     match runtime.block_on(run) {
         Ok(code) => code,

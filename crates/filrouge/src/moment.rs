@@ -1,4 +1,4 @@
-//! Moments of the command line: a time, a day, or a duration from now.
+//! Moments on the command line: a time, a day, or a duration before or after now.
 
 use std::time::Duration;
 
@@ -6,7 +6,7 @@ use filrouge_types::{Moment, Timestamp};
 
 use crate::exit::Usage;
 
-/// The moment `duration` after `now`.
+/// The moment `duration` after `now`; `None` if it cannot be represented.
 pub(crate) fn after(now: Timestamp, duration: Duration) -> Option<Timestamp> {
     let micros = i64::try_from(duration.as_micros()).ok()?;
     now.as_micros()
@@ -14,17 +14,17 @@ pub(crate) fn after(now: Timestamp, duration: Duration) -> Option<Timestamp> {
         .map(Timestamp::from_micros)
 }
 
-/// The period from `--since` to `--until`.
+/// The period from `--since` to `--until`; `None` means no limit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Span {
     /// The first moment.
     pub(crate) since: Option<Timestamp>,
-    /// The first moment after the period: a day as an end is included.
+    /// The first moment after the period. If `--until` is a day, the period includes that day.
     pub(crate) until: Option<Timestamp>,
 }
 
 impl Span {
-    /// Reads both options; `7d` is counted from `now`.
+    /// Reads both options; `7d` means seven days before `now`.
     ///
     /// # Errors
     /// [`Usage`] naming the option, for a text that is no moment, or one in a year that cannot be written.
@@ -44,7 +44,7 @@ impl Span {
 
 fn moment(option: &str, text: &str, at: impl Fn(Moment) -> Timestamp) -> Result<Timestamp, Usage> {
     let read = text.parse::<Moment>().map(at);
-    // A number of milliseconds may exceed the years that can be written.
+    // A number of milliseconds can be a moment in a year that RFC 3339 cannot express.
     let writable = read.ok().filter(|at| at.to_string().parse() == Ok(*at));
     writable.ok_or_else(|| {
         Usage::new(format!("{option}: {text:?} is no time")).with_hint(Moment::FORMS)

@@ -1,4 +1,4 @@
-//! Opens keyring, store and anchor as configured.
+//! Opens the keyring, the store and its anchor as configured.
 
 use std::fmt::Display;
 use std::path::Path;
@@ -38,33 +38,35 @@ pub(crate) enum Need {
 pub(crate) struct Opened {
     pub(crate) engine: Arc<Engine>,
     pub(crate) ledger: Arc<dyn Ledger>,
-    /// The result of comparing the store with its anchor, if they were compared.
+    /// The result of comparing the store with its anchor; `None` for a store in memory, and with `--unverified`.
     pub(crate) anchor_state: Option<AnchorState>,
+    /// Keeps the anchor up to date. `None` without a comparison, and if the store contradicts its anchor.
     pub(crate) keeper: Option<AnchorKeeper>,
 }
 
 impl Opened {
-    /// Closes the ledger, and then updates the anchor to its newest state.
+    /// Closes the ledger. Then stops the keeper, which records the ledger's newest commit in the anchor.
     pub(crate) async fn close(self) {
         self.ledger.close().await;
         drop(self.keeper);
     }
 }
 
-/// The caller of the command line, who sees the entire tenant.
+/// The caller on whose behalf commands run, who sees the entire tenant.
 pub(crate) fn operator(config: &Config) -> Caller {
     Caller::operator(config.tenant.clone())
 }
 
+/// Reads the keyring. If it is missing, it is created for a new store, and not needed with `--unverified`.
 pub(crate) fn keyring(config: &Config, store_exists: bool) -> anyhow::Result<Keyring> {
     let path = &config.keyring;
     if config.unverified && !path.exists() {
-        // With --unverified only the hash chain is checked: no MAC needs a key.
+        // With --unverified, only the hash chain is checked, and no MAC, so no key is needed.
         return Ok(Keyring::single([0; 32]));
     }
     if store_exists {
         Ok(keyfile::load(path).map_err(|failure| match &config.store {
-            // With a shared database, the file most likely exists on another machine only.
+            // A PostgreSQL store may be shared: most likely, the keyring file exists on another machine only.
             StoreUrl::Postgres(_) if !path.exists() => failure
                 .with_hint("copy the keyring file from the machine that wrote first, or restore it from a backup"),
             _ => failure,
@@ -74,7 +76,7 @@ pub(crate) fn keyring(config: &Config, store_exists: bool) -> anyhow::Result<Key
     }
 }
 
-/// Refuses to write under --unverified: the keyring may be missing, and then writes would carry no valid MAC.
+/// Refuses to write with `--unverified`: the keyring may be missing, and writes would have no valid MAC.
 pub(crate) fn refuse_unverified(config: &Config) -> Result<(), Usage> {
     if config.unverified {
         return Err(Usage::new("--unverified only reads").with_hint("leave --unverified out"));
@@ -82,13 +84,15 @@ pub(crate) fn refuse_unverified(config: &Config) -> Result<(), Usage> {
     Ok(())
 }
 
+/// Whether the file exists and is not empty.
 pub(crate) fn holds_data(path: &Path) -> bool {
     std::fs::metadata(path).is_ok_and(|m| m.len() > 0)
 }
 
-/// An open ledger, its anchor, which is not compared yet, its clock, and the keys of its data.
+/// An open ledger that is not yet compared with its anchor; the anchor, the clock and the keys that belong to it.
 pub(crate) struct Ready {
     pub(crate) ledger: Arc<dyn Ledger>,
+    /// `None` for a store in memory.
     pub(crate) anchor: Option<Anchor>,
     pub(crate) clock: Arc<dyn Clock>,
     pub(crate) keyring: Arc<Keyring>,
@@ -99,7 +103,7 @@ pub(crate) fn known_store(config: &Config) -> anyhow::Result<Option<KnownStore>>
     known_store_at(&config.anchor, &config.store)
 }
 
-/// The record of the store at `url` in the folder `anchors`; `None` for a store in memory.
+/// As [`known_store`], for the store at `url`. The record is in the folder `anchors`.
 pub(crate) fn known_store_at(anchors: &Path, url: &StoreUrl) -> anyhow::Result<Option<KnownStore>> {
     let url = match url {
         StoreUrl::Memory => return Ok(None),
@@ -109,14 +113,14 @@ pub(crate) fn known_store_at(anchors: &Path, url: &StoreUrl) -> anyhow::Result<O
     Ok(Some(KnownStore::new(anchors, &url)))
 }
 
-/// The id of the store at the configured URL, which is not opened; `None` if there is none.
+/// The id of the store at the configured URL, read without opening the store; `None` if there is no store.
 pub(crate) fn stored_id(config: &Config) -> anyhow::Result<Option<String>> {
     match &config.store {
         StoreUrl::Memory => Ok(None),
         StoreUrl::Sqlite(path) if !holds_data(path) => Ok(None),
         StoreUrl::Sqlite(path) => Ok(filrouge_sqlite::stored_id(path, BUSY_TIMEOUT)?),
         StoreUrl::Postgres(url) => {
-            // This needs no keys.
+            // Reading the id needs no keys.
             let none = Arc::new(Keyring::single([0; 32]));
             let options = url.options(none)?;
             Ok(filrouge_postgres::store_id(&options).map_err(|f| with_url(url, f))?)
@@ -124,11 +128,11 @@ pub(crate) fn stored_id(config: &Config) -> anyhow::Result<Option<String>> {
     }
 }
 
-/// How long to wait for another process's transaction before a store is opened.
+/// The maximum wait for another process when an SQLite store is examined or migrated without being opened.
 pub(crate) const BUSY_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// Refuses an empty or different store where this machine has seen one with commits. `found` returns the id of the store
-/// that is there now.
+/// Fails if this machine has seen a store with commits at the configured URL, and another store, or none, is there now.
+/// `found` returns the id of the store that is there now. Checks nothing with `--unverified`.
 fn refuse_vanished(
     config: &Config,
     found: impl FnOnce() -> anyhow::Result<Option<String>>,
@@ -145,7 +149,7 @@ fn refuse_vanished(
     Ok(())
 }
 
-/// Opens the ledger, unless it has vanished; its anchor is not compared yet.
+/// Opens the ledger; fails if the known store is gone or was replaced. The anchor is not compared yet.
 pub(crate) fn ledger(config: &Config, need: Need) -> anyhow::Result<Ready> {
     let may_create = need == Need::Any || matches!(config.store, StoreUrl::Sqlite(_));
     if may_create {
@@ -153,7 +157,7 @@ pub(crate) fn ledger(config: &Config, need: Need) -> anyhow::Result<Ready> {
     }
     match ledger_as_found(config, need) {
         Ok(ready) => {
-            // It may have vanished since, and PostgreSQL was not asked before if nothing can be created.
+            // The store may have been replaced since; and if nothing can be created, it was not checked before.
             refuse_vanished(config, || Ok(Some(ready.ledger.store_id().to_owned())))?;
             Ok(ready)
         }
@@ -164,7 +168,7 @@ pub(crate) fn ledger(config: &Config, need: Need) -> anyhow::Result<Ready> {
     }
 }
 
-/// As [`ledger`], whichever store is there.
+/// As [`ledger`], but also accepts another store than the one that this machine has seen.
 pub(crate) fn ledger_as_found(config: &Config, need: Need) -> anyhow::Result<Ready> {
     if need == Need::Any {
         refuse_unverified(config)?;
@@ -181,7 +185,7 @@ fn in_memory() -> anyhow::Result<Ready> {
     filrouge_store::Entropy::fill(&OsEntropy, &mut secret).map_err(anyhow::Error::msg)?;
     let keyring = Arc::new(Keyring::single(secret));
     let clock = Arc::new(SystemClock);
-    // A random id: another process, or this one after a restart, must not read the data that this one leaves in a hot store.
+    // A random id, so that no other process, and no later one, reads what this one leaves in a hot store.
     let store_id = filrouge_store::random_id(&OsEntropy)?;
     let ledger = MemoryLedger::new(keyring.clone(), Arc::new(OsEntropy), clock.clone())
         .with_store_id(store_id);
@@ -233,7 +237,7 @@ pub(crate) fn with_url(url: &HiddenUrl, failure: Failure) -> Failure {
     }
 }
 
-/// Whether the store exists, and hence has a keyring.
+/// Whether the store exists, so that a keyring for it must exist too.
 pub(crate) fn store_exists(config: &Config) -> anyhow::Result<bool> {
     match &config.store {
         StoreUrl::Sqlite(path) => Ok(path.exists()),
@@ -248,8 +252,8 @@ pub(crate) fn store_exists(config: &Config) -> anyhow::Result<bool> {
 }
 
 fn postgres(config: &Config, url: &HiddenUrl, need: Need) -> anyhow::Result<Ready> {
-    // Keys are created only for a new store: a store that another machine created has keys, which this machine needs
-    // too.
+    // A keyring is created only for a new store. If another machine created the store, this machine needs a copy of
+    // that machine's keyring. The store is asked only if this machine has no keyring.
     let exists = config.keyring.exists() || store_exists(config)?;
     if need == Need::Existing && !exists {
         return Err(absent(url).into());
@@ -279,12 +283,12 @@ fn postgres(config: &Config, url: &HiddenUrl, need: Need) -> anyhow::Result<Read
 enum Process {
     /// A server.
     Server,
-    /// A command: it does not share the memory of servers.
+    /// Any other command, which has no access to the memory of servers.
     Command,
 }
 
-/// The configured hot store, if this process shares it. It is not contacted here, so one that does not answer is no
-/// error.
+/// The configured hot store. `None` for a command if the hot store is in memory, because each server has its own. The
+/// hot store is not contacted yet, so it is no error if it does not answer.
 fn hot_store(
     config: &Config,
     process: Process,
@@ -311,8 +315,8 @@ fn hot_store(
     })
 }
 
-/// The ledger with the hot store in front of it, if one is configured (DESIGN §7), and in a server with the spool for
-/// live calls (DESIGN §6).
+/// Puts the hot store in front of the ledger, if this process has one (DESIGN §7). In a server, also puts the spool for
+/// live calls in front, if it is enabled (DESIGN §6).
 fn tiered(
     config: &Config,
     process: Process,
@@ -325,7 +329,7 @@ fn tiered(
         let (keys, time, options) = (keyring.clone(), clock.clone(), config.tier_options());
         ledger = TieredLedger::new(ledger, hot, keys, entropy.clone(), time, options);
     }
-    // A ledger in memory always answers.
+    // A ledger in memory always answers, so it needs no spool.
     let may_not_answer = process == Process::Server && config.store != StoreUrl::Memory;
     if may_not_answer && config.spool.bytes > 0 {
         ledger = Spooling::open(ledger, keyring, entropy, clock, config.spool.clone())?;
@@ -333,14 +337,14 @@ fn tiered(
     Ok(ledger)
 }
 
-/// Opens the store, compares it with its anchor, and keeps the anchor up to date from now on.
+/// Opens the store, compares it with its anchor, and keeps the anchor up to date until [`Opened::close`].
 ///
-/// A store that contradicts its anchor is opened but refuses all requests, so that `doctor` can report why.
+/// A store that contradicts its anchor is opened, so that `doctor` can report why, but it refuses all requests.
 pub(crate) async fn open(config: &Config, need: Need) -> anyhow::Result<Opened> {
     open_in(config, need, Process::Command, Index::Unused).await
 }
 
-/// As [`open`], with the search index: for searches, and for erasures, which reach the index too.
+/// As [`open`], with the ledger's search index: for searches, and for erasures, which also clear the index.
 pub(crate) async fn open_indexed(
     config: &Config,
     need: Need,
@@ -349,12 +353,12 @@ pub(crate) async fn open_indexed(
     open_in(config, need, Process::Command, index).await
 }
 
-/// As [`open`], for a server: it has a search index, and its own hot store if the hot store is in memory.
+/// As [`open`], for a server: opens the search index, has a hot store even in memory, creates a missing store.
 pub(crate) async fn open_to_serve(config: &Config) -> anyhow::Result<Opened> {
     open_in(config, Need::Any, Process::Server, Index::Create).await
 }
 
-/// Opens the store, runs `work` as the operator, and closes the store whether or not `work` failed.
+/// Opens the store, runs `work` as the operator, and closes the store even if `work` failed.
 pub(crate) async fn with<T>(
     config: &Config,
     need: Need,
@@ -366,14 +370,14 @@ pub(crate) async fn with<T>(
     done
 }
 
-/// How the search index is opened.
+/// Whether the ledger's search index is opened.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Index {
-    /// It is not opened.
+    /// The index is not opened.
     Unused,
-    /// It is opened if it exists.
+    /// The index is opened if it exists.
     IfExists,
-    /// It is opened, and created if it is missing and the settings enable it.
+    /// The index is opened, and created first if it is missing and the settings enable it.
     Create,
 }
 
@@ -392,7 +396,7 @@ async fn open_in(
     let mut anchor_state = None;
     let mut keeper = None;
     if let Some(anchor) = anchor.filter(|_| !config.unverified) {
-        // Recorded before the anchor is created: a process that is killed in between must not hide that it was missing.
+        // Recorded first: `check` creates the missing anchor, and the process may be killed in between.
         let mut unconfirmed = None;
         if !anchor.path().exists() {
             unconfirmed = note_store(config, ledger.as_ref(), true).await?;
@@ -443,8 +447,8 @@ async fn open_in(
     })
 }
 
-/// Records the store that is at the configured URL. Returns why its anchor cannot prove that the store was not rolled back
-/// before the anchor was created, until an operator accepts the store.
+/// Records which store this machine has seen at the configured URL. Returns a warning if the store already had commits
+/// when its anchor was created, and no operator has accepted it since: a rollback before that time cannot be detected.
 async fn note_store(
     config: &Config,
     ledger: &dyn Ledger,
@@ -471,7 +475,7 @@ async fn note_store(
     }))
 }
 
-/// Records that the store at the configured URL has API keys.
+/// Records that the store at the configured URL has API keys, so that their loss is noticed if the store is lost.
 pub(crate) fn note_keys(config: &Config) -> anyhow::Result<()> {
     if let Some(known) = known_store(config)?
         && let Some(seen) = known.read()?.filter(|seen| !seen.has_keys)

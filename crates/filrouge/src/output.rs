@@ -1,4 +1,4 @@
-//! Writes data to stdout; a closed pipe is no failure.
+//! Writes data to stdout and messages to stderr.
 
 use std::io::{self, BufRead, BufWriter, IsTerminal, StdoutLock, Write};
 use std::ops::Range;
@@ -26,7 +26,7 @@ pub(crate) fn print(text: impl FnOnce(&mut Out) -> io::Result<()>) -> anyhow::Re
     Ok(())
 }
 
-/// Prints an answer: as a JSON document with `json`, else as text.
+/// Prints an answer: with `json` as a JSON document, else as `text` writes it.
 pub(crate) fn show(
     json: bool,
     answer: &impl Serialize,
@@ -38,7 +38,7 @@ pub(crate) fn show(
     }
 }
 
-/// Writes a table without rules; the columns in `numbers` are aligned to the right.
+/// Builds a table without lines between its cells. The columns in the range `numbers` are aligned to the right.
 pub(crate) fn table<R>(
     header: impl IntoIterator<Item = impl Into<Cell>>,
     numbers: Range<usize>,
@@ -63,7 +63,7 @@ where
     table
 }
 
-/// Whether the user answers `question` with one of `yes`.
+/// Asks `question` at the terminal. Returns whether the user's answer is one of `yes`.
 ///
 /// # Errors
 /// [`Usage`] with the text `no_terminal` when stdin is not a terminal.
@@ -117,14 +117,15 @@ pub(crate) fn say(text: impl std::fmt::Display) {
     let _ = writeln!(io::stderr().lock(), "{text}");
 }
 
-/// Replaces control characters other than line feeds and tabs: a recorded text must not control the terminal, break its
-/// lines or change their direction.
+/// Replaces control characters other than line feeds and tabs by U+FFFD: a recorded text must not control the terminal,
+/// break lines or change their direction.
 pub(crate) fn printable(text: &str) -> String {
     let shown = |c| if controls_terminal(c) { '\u{fffd}' } else { c };
     text.chars().map(shown).collect()
 }
 
-/// Control characters, other line and paragraph separators, and changes of direction (Unicode Standard Annex 9).
+/// Whether [`printable`] replaces a character: a control character, a line or paragraph separator other than a line
+/// feed, or a change of direction (Unicode Standard Annex 9).
 fn controls_terminal(c: char) -> bool {
     match c {
         '\n' | '\t' => false,
@@ -133,13 +134,13 @@ fn controls_terminal(c: char) -> bool {
     }
 }
 
-/// A moment in UTC, to the second.
+/// A moment in UTC, to the second, such as `2026-11-21 09:30:00`.
 pub(crate) fn second(at: Timestamp) -> String {
     let text = at.to_string();
     text.split('.').next().unwrap_or("").replace('T', " ")
 }
 
-/// The first line of a text, at most `max` characters.
+/// The first line of a text, made printable and cut to `max` characters.
 pub(crate) fn first_line(text: &str, max: usize) -> String {
     let line = printable(text.lines().next().unwrap_or(""));
     if line.chars().count() <= max {
@@ -166,7 +167,7 @@ mod tests {
             assert_eq!(printable(&format!("a{c}b")), "a\u{fffd}b", "{c:?}");
             assert_eq!(first_line(&format!("a{c}b\nx"), 9), "a\u{fffd}b", "{c:?}");
         }
-        // Characters that right-to-left text needs, or that join characters, are kept.
+        // The marks of right-to-left text, and characters that join others, are kept.
         assert_eq!(
             printable("\u{200f}שלום 👩\u{200d}🚒"),
             "\u{200f}שלום 👩\u{200d}🚒"

@@ -2,7 +2,7 @@
 
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
-/// Handles Ctrl-C and SIGTERM, which no longer end the process by default.
+/// Receives Ctrl-C and SIGTERM. Once it is installed, they no longer end the process by themselves.
 pub(crate) struct Stop {
     interrupt: Signal,
     terminate: Signal,

@@ -13,15 +13,16 @@ use tracing_subscriber::filter::filter_fn;
 use tracing_subscriber::layer::Layer;
 use tracing_subscriber::registry::LookupSpan;
 
-/// The time limit of a request to the collector.
+/// The time limit for a request to the collector.
 const WITHIN: Duration = Duration::from_secs(10);
 
+/// The provider whose remaining spans [`finish`] sends.
 static PROVIDER: OnceLock<SdkTracerProvider> = OnceLock::new();
 
-/// A client that follows no redirects and uses no proxies. It contains its own runtime, which must not be created
-/// within another.
+/// A client that follows no redirects and uses no proxies. It is created on a new thread: it contains its own runtime,
+/// which must not be created within another.
 fn client() -> anyhow::Result<reqwest::blocking::Client> {
-    // If a provider is already installed, that one is used.
+    // If a crypto provider is already installed, the client uses that one.
     let _ = rustls::crypto::ring::default_provider().install_default();
     let make = || {
         reqwest::blocking::Client::builder()
@@ -35,7 +36,7 @@ fn client() -> anyhow::Result<reqwest::blocking::Client> {
 }
 
 /// The layer that sends spans to `endpoint`, such as `http://127.0.0.1:4318`. It sends only filrouge's own spans at
-/// level info or above: library code logs headers.
+/// level info or above, because the spans of libraries may contain HTTP headers.
 ///
 /// # Errors
 /// When the exporter cannot be created.
@@ -71,7 +72,7 @@ where
         })))
 }
 
-/// Sends the remaining spans, within the collector's time limit.
+/// Sends the remaining spans when the server ends, and waits for at most [`WITHIN`].
 pub(crate) async fn finish() {
     let Some(provider) = PROVIDER.get().cloned() else {
         return;

@@ -1,4 +1,4 @@
-//! Renders one item as an article.
+//! Renders one item as an HTML `article`.
 
 use filrouge_types::{Channel, Item, Role, Timestamp, Turn};
 use maud::{Markup, html};
@@ -16,6 +16,7 @@ use crate::words;
 /// The maximum length of an excerpt in the summary line of a folded block, in characters.
 pub(super) const EXCERPT: usize = 100;
 
+/// Renders `item`, the entry at index `at` of `entries`. `turn` is `None` for an item outside the turns.
 pub(super) fn entry(
     entries: &TurnEntries<'_>,
     at: usize,
@@ -133,7 +134,7 @@ fn folds(entries: &TurnEntries<'_>, at: usize, item: &Item) -> bool {
     }
 }
 
-/// The beginning of a folded item.
+/// The excerpt in the summary line of a folded item: the beginning of its first part that has text or JSON.
 fn excerpt(entries: &TurnEntries<'_>, at: usize) -> String {
     let words = entries.parts_of(at).find_map(|(p, _)| match &p.kind {
         Kind::Text(text) | Kind::Reasoning(text) | Kind::Code { text, .. } => {
@@ -166,7 +167,7 @@ const fn class(channel: &Channel) -> &'static str {
     }
 }
 
-/// Whether texts of this role are shown verbatim: tools seldom write Markdown.
+/// Whether texts of this role are shown verbatim instead of as Markdown, which tools seldom write.
 pub(super) const fn is_verbatim(role: Role) -> bool {
     matches!(role, Role::Tool)
 }

@@ -9,10 +9,10 @@ use super::shown::Shown;
 use crate::text::one_line;
 use crate::words;
 
-/// The one style sheet.
+/// The only style sheet of the document.
 const STYLE: &str = include_str!("style.css");
 
-/// The SHA-256 of [`STYLE`] in Base64; the policy allows only this style.
+/// The SHA-256 of [`STYLE`] in base64; the content security policy allows only this style.
 const STYLE_HASH: &str = "jnTATzMp1tpAQkWlGtgJJwCmaKMFs5AaMETfCsi0EQc=";
 
 /// The maximum length of a question in the list of contents, in characters.
@@ -103,16 +103,17 @@ pub(super) fn turn_heading(turn: &Turn, items: &[Item]) -> Markup {
     }
 }
 
-/// A time with its exact value.
+/// A time to the second; its exact value is in the `datetime` attribute.
 pub(super) fn time(at: Timestamp) -> impl Render {
     let exact = at.to_string();
     html! {
-        // A time outside the calendar has no form that HTML accepts.
+        // A time beyond the calendar's years is written as microseconds, which HTML does not accept in `datetime`.
         @if exact.ends_with('Z') { time datetime=(exact) { (words::moment(at)) } } @else { (exact) }
     }
 }
 
-/// A time within a turn; the day is shown only if it differs from the day on which the turn began.
+/// The time of an item. The day is shown only if it differs from the day on which the turn began, or if the item is
+/// outside the turns (`began` is `None`).
 pub(super) fn clock(at: Timestamp, began: Option<Timestamp>) -> Markup {
     let (exact, readable) = (at.to_string(), words::moment(at));
     let day = began.map(words::moment);

@@ -121,7 +121,7 @@ fn file(name: Option<&str>, media_type: Option<&str>, address: Option<&str>) -> 
     }
 }
 
-/// A call with its result, folded into one line.
+/// A call with its result, folded into one line. `began` is the start of the turn; `None` outside the turns.
 pub(super) fn folded_call(
     part: &Part<'_>,
     item: &Item,
@@ -151,7 +151,7 @@ pub(super) fn folded_call(
     }
 }
 
-/// A result below its call. It is the link target of its item's number, unless another element is.
+/// A result below its call. If the result's item has no article of its own, this element is the target of `#seq-N`.
 fn result_below(attached: AttachedResult<'_, '_>, began: Option<Timestamp>) -> Markup {
     let id = attached
         .shows_complete_item

@@ -11,7 +11,7 @@ use crate::url;
 /// The level of the first heading in a text: the document's own headings use the levels 1 and 2.
 const FIRST_LEVEL: u8 = 3;
 
-/// Appends the rendered text.
+/// Appends `text`, rendered as Markdown; preformatted if it is too long or nests too deep.
 pub(super) fn rich(text: &str, out: &mut String) {
     let reduced = replace_data_except_pictures(text);
     let text = without_controls(&reduced);
@@ -41,10 +41,12 @@ struct Image {
 struct Renderer<'o> {
     out: &'o mut String,
     depth: usize,
-    /// Whether the open link has an element; links do not nest.
+    /// Whether the open link is an `a` element: a link whose address may not be followed is only its label. `None` when
+    /// no link is open; links do not nest.
     link: Option<bool>,
     /// The open images, the outermost first.
     images: Vec<Image>,
+    /// The level of the newest heading; the next one is at most one level deeper.
     heading: u8,
     aligns: Vec<Alignment>,
     cell: usize,

@@ -5,7 +5,8 @@ use maud::{Markup, PreEscaped, Render};
 use super::rich::rich;
 use crate::text::{balanced, visible};
 
-/// An untrusted string inside a line: control characters become visible, changes of direction are closed.
+/// An untrusted string within a line: long base64 and `data:` addresses are replaced by their size, control characters
+/// become U+FFFD, and changes of text direction are closed.
 pub(super) struct Shown<'a>(pub(super) &'a str);
 
 impl Render for Shown<'_> {
@@ -23,7 +24,7 @@ impl Render for Rich<'_> {
     }
 }
 
-/// A code block; the language is shown above it.
+/// A code block; the language is shown above it, unless it is empty.
 pub(super) fn listing(language: &str, text: &str) -> Markup {
     let mut out = String::with_capacity(text.len() + text.len() / 16 + 64);
     out.push_str("<pre dir=\"ltr\"><code");
@@ -38,7 +39,7 @@ pub(super) fn listing(language: &str, text: &str) -> Markup {
     PreEscaped(out)
 }
 
-/// Appends an image of a checked `data:` address.
+/// Appends an `img` element. `source` must be an address that `url::picture` has accepted.
 pub(super) fn picture_element(source: &str, alt: &str, out: &mut String) {
     out.push_str("<img src=\"");
     source.render_to(out);

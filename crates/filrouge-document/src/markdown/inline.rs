@@ -8,7 +8,7 @@ use crate::url;
 /// The maximum length of a value inside a line, in characters.
 const MAX: usize = 4_096;
 
-/// A value as plain text on one line, with its markup escaped.
+/// A value as plain text on one line; characters that have a meaning in Markdown are escaped.
 pub(super) fn plain(text: &str) -> String {
     let line = one_line(&visible(text), MAX);
     let line = balanced(&line);

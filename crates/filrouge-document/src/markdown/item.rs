@@ -13,6 +13,7 @@ use crate::redaction::Redactions;
 use crate::turn_entries::{AttachedResult, TurnEntries};
 use crate::{url, words};
 
+/// Writes `item`, the entry at index `at` of `entries`. `turn` is `None` for an item outside the turns.
 pub(super) fn write_entry(
     entries: &TurnEntries<'_>,
     at: usize,

@@ -12,10 +12,11 @@ use super::inline::fence;
 use crate::text::{MAX_DEPTH, MAX_RICH, nests_too_deep, visible};
 use crate::url;
 
-/// The maximum number of parses before a text is shown as code; each can uncover markup that HTML had hidden.
+/// The maximum number of parses before a text is shown as code. Several can be necessary: once HTML is escaped, the
+/// next parse can find markup that the HTML had hidden.
 const ROUNDS: usize = 8;
 
-/// The block quote of a text, or its code block.
+/// Renders a text as a block quote, or as a code block if it is too long, nests too deep or needs too many rounds.
 pub(super) fn block(text: &str) -> String {
     let text = visible(text);
     if text.len() > MAX_RICH || nests_too_deep(&text) {
@@ -24,6 +25,7 @@ pub(super) fn block(text: &str) -> String {
     quoted(&text).unwrap_or_else(|| fence("", &text))
 }
 
+/// The block quote of a text; `None` if the text nests too deep or needs changes after [`ROUNDS`] rounds.
 fn quoted(text: &str) -> Option<String> {
     let original = prefixed(text);
     if !original.contains(['<', '[']) {
@@ -84,7 +86,8 @@ fn with_escapes(original: &str, escapes: &[usize]) -> String {
     out
 }
 
-/// The number of inserted backslashes before the position `at` of the escaped text.
+/// The number of inserted backslashes before the position `at` of the escaped text. `escapes` are positions in the
+/// original text.
 fn inserted_before(escapes: &[usize], at: usize) -> usize {
     let (mut low, mut high) = (0, escapes.len());
     while low < high {
@@ -103,12 +106,12 @@ fn inserted_before(escapes: &[usize], at: usize) -> usize {
 struct Change {
     /// Positions in the candidate that need a backslash.
     add: Vec<usize>,
-    /// Indices of backslashes that turned out to be in code.
+    /// Indices, in `escapes`, of backslashes that turned out to be in code, where they would be visible.
     remove: std::collections::HashSet<usize>,
 }
 
 impl Change {
-    /// Escapes the character at `at`, unless a backslash already does.
+    /// Escapes the character at `at`, unless a backslash before it already does.
     fn escape(&mut self, text: &str, at: usize) {
         let slashes = text.as_bytes()[..at]
             .iter()
@@ -120,7 +123,7 @@ impl Change {
         }
     }
 
-    /// Escapes characters that could begin a tag, a comment or a footnote in `range`.
+    /// Escapes those characters in `range` that could begin a tag, a comment or a footnote.
     fn escape_openings(&mut self, text: &str, range: Range<usize>) {
         let bytes = text.as_bytes();
         for at in range {
@@ -136,7 +139,7 @@ impl Change {
         }
     }
 
-    /// Removes the backslashes that were inserted in `code`.
+    /// Marks for removal the backslashes that were inserted in the range `code`.
     fn unescape(&mut self, escapes: &[usize], code: Range<usize>) {
         let first = inserted_before(escapes, code.start);
         self.remove

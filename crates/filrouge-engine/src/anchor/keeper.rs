@@ -10,16 +10,18 @@ use filrouge_types::{ErrorCode, Failure};
 
 use super::{Anchor, WitnessFile};
 
-/// The anchor lags the newest durable commit by at most this much.
+/// The interval at which the anchor is advanced, and so about the time by which it lags behind the newest durable
+/// commit.
 const ADVANCE_EVERY: Duration = Duration::from_millis(50);
 
 /// A thread that records positions at an interval.
 ///
-/// While it runs, commits that hold only drafts need no record and are skipped. When it stops, it records the newest commit of
-/// any kind.
+/// While the thread runs, it skips commits that contain only drafts. When it stops, it records the newest commit of any
+/// kind.
 struct Recorder {
     stop: Option<mpsc::Sender<()>>,
     thread: Option<JoinHandle<()>>,
+    /// Why the newest attempt to record failed; `None` once an attempt has succeeded.
     last_failure: Arc<Mutex<Option<String>>>,
 }
 
@@ -98,7 +100,7 @@ impl Drop for Recorder {
     }
 }
 
-/// Advances an anchor, and the witness file if there is one, as their ledger commits, until the keeper is dropped.
+/// Advances an anchor, and a witness file if there is one, while a ledger commits, until the keeper is dropped.
 pub struct AnchorKeeper {
     anchor: Recorder,
     witness: Option<Recorder>,
@@ -120,7 +122,8 @@ impl AnchorKeeper {
         })
     }
 
-    /// Also appends a statement to `witness` at this interval, if `ledger` has commits since the last one.
+    /// Also appends a statement to `witness` at the interval `every`, if `ledger` has new commits since the previous
+    /// statement.
     ///
     /// # Errors
     /// `store_unavailable` when no thread can be started.
@@ -135,16 +138,16 @@ impl AnchorKeeper {
         Ok(self)
     }
 
-    /// Sets why the anchor cannot prove that the store was not rolled back before the anchor was created; `None` if it can, or
-    /// if an operator has accepted the store.
+    /// Sets why the anchor cannot prove that the store was not rolled back before the anchor was created; `None` if it
+    /// can, or if an operator has accepted the store.
     #[must_use]
     pub fn with_unconfirmed(mut self, why: Option<String>) -> Self {
         self.unconfirmed = why;
         self
     }
 
-    /// Why the last attempt to advance the anchor or the witness file failed, or why the anchor cannot exclude an earlier
-    /// rollback ([`Self::with_unconfirmed`]); `None` if neither applies.
+    /// Why the newest attempt to advance the anchor or the witness file failed, or why the anchor cannot exclude an
+    /// earlier rollback ([`Self::with_unconfirmed`]); `None` if neither applies.
     #[must_use]
     pub fn failure(&self) -> Option<String> {
         let witness = || self.witness.as_ref().and_then(Recorder::failure);

@@ -1,5 +1,6 @@
-//! The store that this machine has seen at a URL. An empty or different store at the same URL is not opened as a new one
-//! (DESIGN §9): it would let in callers without a key, and would hide that a store is gone.
+//! Remembers which store this machine has seen at a URL. If that place is empty or has another store now, it is not
+//! opened as a new store (DESIGN §9): a new store admits callers without a key, and would hide that the old one is
+//! gone.
 
 use std::fs;
 use std::io;
@@ -26,7 +27,7 @@ pub struct SeenStore {
     pub unconfirmed: bool,
 }
 
-/// The record of the store at one URL, in the folder of the anchors.
+/// The file that records the store at one URL, in the folder of the anchors.
 pub struct KnownStore {
     directory: PathBuf,
     path: PathBuf,
@@ -43,7 +44,7 @@ impl KnownStore {
         }
     }
 
-    /// The store that was last seen; `None` if this machine has seen none.
+    /// The store that was last seen at the URL; `None` if this machine has seen none there.
     ///
     /// # Errors
     /// `integrity_error` when the file was changed, `store_unavailable` when it cannot be read.
@@ -82,10 +83,11 @@ impl KnownStore {
         }
     }
 
-    /// Compares `seen` with the id of the store that is at the URL now, `None` for an empty place.
+    /// Compares `seen` with `found`, the id of the store that is at the URL now; `None` if the place is empty.
     ///
     /// # Errors
-    /// `integrity_error` when another store, or none, has replaced one with commits.
+    /// `integrity_error` when another store, or none, is there now. It is no error if the anchor of the seen store is
+    /// at commit 0: that store had no content to lose.
     pub fn check(&self, seen: &SeenStore, found: Option<&str>) -> Result<(), Failure> {
         let commit = self.anchored(&seen.store_id);
         if found == Some(seen.store_id.as_str()) || commit == Some(0) {
@@ -103,8 +105,8 @@ impl KnownStore {
         Err(Failure::new(ErrorCode::IntegrityError, what).with_hint(ACCEPT))
     }
 
-    /// The commit of the store's anchor; `None` without a readable anchor. The folder of the anchors is trusted here: the
-    /// anchor's MAC is verified when the store is opened.
+    /// The number of the commit in the store's anchor; `None` without a readable anchor. The anchor's MAC is not
+    /// verified here, but when the store is opened.
     fn anchored(&self, store_id: &str) -> Option<u64> {
         let anchor = fs::read(self.directory.join(format!("{store_id}.anchor"))).ok()?;
         let stored: Stored = serde_json::from_slice(&anchor).ok()?;

@@ -10,14 +10,14 @@ use filrouge_store::{Ledger, MAC_BYTES, Position, hex};
 use filrouge_types::{Clock, ErrorCode, Failure, SystemClock, Timestamp};
 use serde::{Deserialize, Serialize};
 
-/// That a store had a commit at a time. The link is a keyed hash of the whole log up to this commit, so that no other
-/// history has it.
+/// States that a store had a certain commit at a certain time. The commit's link is a keyed hash of the entire log up
+/// to it, so no other history has the same link.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Statement {
     /// When the statement was made.
     pub at: Timestamp,
-    /// The store.
+    /// The store's id.
     pub store_id: String,
     /// The commit's number.
     pub commit_no: u64,
@@ -101,7 +101,7 @@ impl WitnessFile {
 
     fn append_line(&self, line: &str) -> io::Result<()> {
         let mut file = File::options().append(true).create(true).open(&self.path)?;
-        // A crash may have left the end of a line.
+        // A crash may have left an incomplete line, which is ended first.
         let end = if self.ends_in_a_line()? { "" } else { "\n" };
         file.write_all(format!("{end}{line}\n").as_bytes())?;
         file.sync_data()
@@ -109,7 +109,7 @@ impl WitnessFile {
 
     fn ends_in_a_line(&self) -> io::Result<bool> {
         let mut file = match File::open(&self.path) {
-            // A file that may only be appended to.
+            // The file may be appended to but not read, so its end is unknown.
             Err(e) if e.kind() == io::ErrorKind::PermissionDenied => return Ok(true),
             file => file?,
         };

@@ -1,5 +1,5 @@
-//! The text of a key: `frk_<key id>_<secret>`, letters and digits only, so that a double click selects all of it and a scanner
-//! for leaked secrets recognizes its prefix.
+//! The text of a key: `frk_<key id>_<secret>`, letters and digits only, so that a double click selects all of it and a
+//! scanner for leaked secrets recognizes its prefix.
 
 use std::fmt;
 
@@ -12,9 +12,9 @@ use subtle::ConstantTimeEq;
 
 /// The prefix of every key.
 const PREFIX: &str = "frk_";
-/// Characters of a key's id.
+/// The length of a key's id, in characters.
 const ID_CHARS: usize = 12;
-/// Characters of a key's secret: 62^43 is just above 2^256.
+/// The length of a key's secret, in characters: 62^43 is just above 2^256.
 const SECRET_CHARS: usize = 43;
 
 const ALPHABET: &[u8; 62] = b"0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz";
@@ -42,14 +42,14 @@ impl SecretHash {
         Self(hash.into())
     }
 
-    /// Whether both hash the same secret, in constant time.
+    /// Whether both are hashes of the same secret; compares in constant time.
     #[must_use]
     pub fn matches(&self, other: &Self) -> bool {
         self.0.ct_eq(&other.0).into()
     }
 }
 
-/// The parsed text of a key.
+/// The parsed text of a key that a caller has presented.
 #[derive(Debug)]
 pub struct PresentedKey<'a> {
     /// The id, which is not secret.
@@ -59,7 +59,7 @@ pub struct PresentedKey<'a> {
 }
 
 impl ApiKeyText {
-    /// Generates a random key.
+    /// Generates a random key: its text, its id, and the hash of its secret.
     ///
     /// # Errors
     /// `internal` when the system provides no randomness.

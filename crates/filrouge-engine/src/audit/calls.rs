@@ -11,8 +11,8 @@ pub(super) const LOOK_BACK: u64 = 1024;
 /// The maximum number of remembered calls.
 const REMEMBERED: usize = 16_384;
 
-/// The newest call of each id that this page has read. Other calls are looked up in the ledger, so that a row does not depend on
-/// where its page began.
+/// For each turn and call id, the newest call that this page has read: its item's seq and its tool. Other calls are
+/// looked up in the ledger, so that a row does not depend on where its page began.
 #[derive(Default)]
 pub(super) struct CallIndex(BTreeMap<(TurnId, String), (u64, JsonText)>);
 
@@ -24,15 +24,16 @@ impl CallIndex {
         }
     }
 
-    /// Forgets all calls when there are too many. Called only between items: a call of the current item cannot be found again
-    /// in the ledger.
+    /// Forgets all calls when there are too many. Called only between items: a call of the current item cannot be found
+    /// again in the ledger.
     pub(super) fn shrink(&mut self) {
         if self.0.len() > REMEMBERED {
             self.forget();
         }
     }
 
-    /// Forgets all calls. Must be called after items were skipped.
+    /// Forgets all calls. Must be called after items were skipped, because these may contain newer calls with the same
+    /// ids.
     pub(super) fn forget(&mut self) {
         self.0.clear();
     }

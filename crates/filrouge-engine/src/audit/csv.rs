@@ -5,8 +5,8 @@ use filrouge_types::{Failure, JsonText, Members, RawJson};
 use super::row::AuditRow;
 use crate::core::json;
 
-/// Characters that make a spreadsheet read a cell as a formula when they come first, including their full-width forms. The
-/// apostrophe is among them so that removing one leading apostrophe restores every cell.
+/// Characters that make a spreadsheet read a cell as a formula when they come first, including their full-width forms.
+/// The apostrophe is among them so that removing one leading apostrophe restores every cell.
 const FORMULA: [char; 12] = [
     '=', '+', '-', '@', '\t', '\r', '\n', '\'', '＝', '＋', '－', '＠',
 ];
@@ -18,8 +18,8 @@ impl AuditRow {
         format!("{}\r\n", Self::COLUMNS.join(","))
     }
 
-    /// The row as a line of CSV, with its line end. An absent member gives an empty cell. A cell that a spreadsheet would read as
-    /// a formula gets a leading apostrophe, and so does one that begins with an apostrophe.
+    /// The row as a line of CSV, with its line end. An absent member gives an empty cell. A cell that a spreadsheet
+    /// would read as a formula gets a leading apostrophe, and so does one that begins with an apostrophe.
     ///
     /// # Errors
     /// `internal` when it cannot be serialized.
@@ -39,7 +39,7 @@ impl AuditRow {
     }
 }
 
-/// A member of a row as a cell: strings without escapes, the caller's JSON as it was recorded.
+/// The text of a cell. The members `args` and `result` stay JSON, as recorded; any other string is decoded.
 fn shown(name: &str, value: &str) -> String {
     let read = || JsonText::from_raw(RawJson::from_checked(value));
     match name {

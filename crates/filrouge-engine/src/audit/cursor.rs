@@ -6,12 +6,12 @@ use std::str::FromStr;
 use filrouge_store::read::ChangeCursor;
 use filrouge_types::{ErrorCode, Failure};
 
-/// A position in the audit: after a change, and within the change that follows.
+/// A position in the audit: after a change of the change feed, and possibly within the next change.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct AuditCursor {
-    /// The last change that was read completely; the default value in a session's own listing.
+    /// The last change that was read completely; the default value in the audit of one session.
     pub(super) after: ChangeCursor,
-    /// The position within the next change.
+    /// The position within the next change; `None` at its beginning.
     pub(super) item: Option<AuditPosition>,
 }
 
@@ -29,7 +29,7 @@ impl AuditPosition {
 }
 
 impl AuditCursor {
-    /// A position in a session's own listing.
+    /// The cursor for a position in the audit of one session.
     pub(super) const fn from_session_position(position: AuditPosition) -> Self {
         Self {
             after: ChangeCursor {
@@ -40,10 +40,10 @@ impl AuditCursor {
         }
     }
 
-    /// This position in a session's own listing.
+    /// The position in the audit of one session.
     ///
     /// # Errors
-    /// `invalid` when the cursor belongs to the listing of all sessions.
+    /// `invalid` when the cursor belongs to the audit of all sessions.
     pub(super) fn to_session_position(self) -> Result<AuditPosition, Failure> {
         self.item
             .filter(|_| self.after == ChangeCursor::default())

@@ -65,8 +65,9 @@ struct Walk<'a, 'b, V: ?Sized> {
     rows: Vec<AuditRow>,
     /// The total size of the examined items.
     bytes: usize,
+    /// The number of examined items.
     items: usize,
-    /// `None` for an erased session.
+    /// Cached sessions; `None` for an erased one.
     sessions: BTreeMap<SessionId, Option<Rc<VerifiedSession>>>,
     turns: BTreeMap<TurnId, Rc<TurnStart>>,
     calls: CallIndex,
@@ -85,8 +86,8 @@ impl<V: View + ?Sized> Walk<'_, '_, V> {
             || self.items >= ITEMS_MAX
     }
 
-    /// The number of items or changes to read next, at most `max`. Without a filter every item is a row, so then at most as
-    /// many as the page has room for.
+    /// The number of items or changes to read next, at most `max`. Without a filter every item is a row, so then at
+    /// most as many as the page has room for.
     fn batch_size(&self, max: usize) -> usize {
         if self.query.filters_items() {
             max
@@ -98,7 +99,7 @@ impl<V: View + ?Sized> Walk<'_, '_, V> {
         }
     }
 
-    /// Reads one session in order of seq.
+    /// Reads one session in order of seq. Returns the next page's cursor; `None` if this is the last page.
     fn session(&mut self, id: &SessionId) -> Result<Option<AuditCursor>, Failure> {
         let position = self
             .query
@@ -122,7 +123,7 @@ impl<V: View + ?Sized> Walk<'_, '_, V> {
         }
     }
 
-    /// Reads all sessions in commit order.
+    /// Reads all sessions in commit order. Returns the next page's cursor; `None` if this is the last page.
     fn commits(&mut self) -> Result<Option<AuditCursor>, Failure> {
         let mut resume = self.query.cursor.and_then(|c| c.item);
         let mut after = match (self.query.cursor, self.query.since) {
@@ -161,7 +162,8 @@ impl<V: View + ?Sized> Walk<'_, '_, V> {
         }
     }
 
-    /// Whether all further changes are later than the query's `until` or `last_commit`, even if a clock was set back.
+    /// Whether `change` and all changes after it are later than the query's `until` or `last_commit`, even if a clock
+    /// was set back.
     fn is_past(&self, change: &SessionChange, position: ChangeCursor) -> bool {
         let until = self.query.until.map(|until| moved(until, CLOCK_JUMP_MAX));
         until.is_some_and(|until| change.at >= until)
@@ -171,7 +173,7 @@ impl<V: View + ?Sized> Walk<'_, '_, V> {
                 .is_some_and(|last| position.commit_no > last)
     }
 
-    /// Adds the rows of a change. Returns the position to resume at when the page fills up first.
+    /// Adds the rows of a change. If the page fills up first, returns the position at which the next page resumes.
     fn add_change(
         &mut self,
         change: &SessionChange,
@@ -255,8 +257,9 @@ impl<V: View + ?Sized> Walk<'_, '_, V> {
         Ok(turn_start)
     }
 
-    /// Adds the rows of the items from `begin` to `last`. `committed` is the time of their common commit, which the query covers;
-    /// without it, each item's own time is checked. Returns the position to resume at when the page fills up first.
+    /// Adds the rows of the items from `begin` to `last`. `committed` is the time of their common commit, which the
+    /// query covers; `None` if they may be of several commits: then the time of each item is checked. If the page fills
+    /// up first, returns the position at which the next page resumes.
     fn add_items(
         &mut self,
         session: &VerifiedSession,

@@ -28,7 +28,8 @@ pub(super) struct SignedHead {
     pub(super) last_seq: u64,
     /// The link of the newest item.
     pub(super) link: String,
-    /// SHA-256 of the sections' bytes.
+    /// SHA-256 of the bytes of the section `session`. The next three members are the digests of the sections of their
+    /// names.
     pub(super) session: String,
     pub(super) turns: String,
     pub(super) items: String,
@@ -38,11 +39,13 @@ pub(super) struct SignedHead {
 }
 
 impl Bundles {
-    /// Writes the bundle of a session to `sink`, in pieces.
+    /// Writes the bundle of a session to `sink`, in pieces. After a failure, `sink` may have received a part of the
+    /// bundle.
     ///
     /// # Errors
-    /// `session_not_found`, `session_ephemeral` for a session that is not in the ledger, `integrity_error`, `key_missing` when
-    /// there is no key to sign with, `invalid` when the store is read without checking MACs, and those of `sink`.
+    /// `session_not_found`, `session_ephemeral` for a session that is not in the ledger, `integrity_error`,
+    /// `key_missing` when there is no key to sign with, `invalid` when the store is read without checking MACs, and the
+    /// errors of `sink`.
     pub async fn export(
         &self,
         caller: &Caller,
@@ -101,7 +104,8 @@ fn write<V: View + ?Sized>(
     sink(END)
 }
 
-/// The failure of an export that is read without checking MACs: a signature asserts that the content was verified.
+/// The failure of an export from a store that is read without checking MACs: a signature asserts that the content was
+/// verified.
 fn unchecked() -> Failure {
     let what = "a session that is read without checking MACs cannot be signed";
     Failure::new(ErrorCode::Invalid, what)

@@ -1,4 +1,4 @@
-//! Bundles forged by an attacker who recomputes everything and signs with another key.
+//! Tests with bundles that an attacker forges, who recomputes all links and digests and signs with another key.
 use std::sync::Arc;
 
 use filrouge_store::command::{Command, Write};
@@ -24,15 +24,15 @@ fn run<T>(future: impl Future<Output = T>) -> T {
     runtime.unwrap().block_on(future)
 }
 
-/// Checks that a bundle is reported as broken, at `seq` if given, with a finding that contains `words`; and that importing it
-/// fails.
+/// Checks that verification reports a bundle as broken, with a finding that contains `words` and names the item `seq`
+/// (`None`: no item), and that importing the bundle fails.
 async fn assert_refused(bundle: &str, seq: Option<u64>, words: &str) {
     let report = verify(bundle.as_bytes(), None).await.unwrap();
     assert_eq!(report.verdict, Verdict::Broken, "{words}: {bundle}");
     let finding = &report.findings[0];
     assert_eq!(finding.seq, seq, "{words}: {finding:?}");
     assert!(finding.what.contains(words), "not {words}: {finding:?}");
-    // Importing it fails as well, and leaves nothing.
+    // Importing the bundle fails as well, and writes nothing.
     let keyring = Arc::new(Keyring::single([9; 32]));
     let ledger = MemoryLedger::new(keyring, Arc::new(OsEntropy), Arc::new(SystemClock));
     let ledger = Arc::new(ledger);

@@ -1,4 +1,4 @@
-//! Imports a bundle: an export of the session yields the same items, and the chain stays unchanged.
+//! Imports a bundle. The chain stays unchanged: exporting the imported session yields the same items and links.
 
 use std::sync::Arc;
 
@@ -27,8 +27,9 @@ impl Bundles {
     /// the ledger already has are not changed.
     ///
     /// # Errors
-    /// `integrity_error` for a broken bundle, naming the place; `invalid` for one of another version or another tenant;
-    /// `session_conflict` when the ledger's session does not extend the bundle; the ledger's failures.
+    /// `integrity_error`, with the place, for a broken bundle; `invalid` for a bundle of another version or another
+    /// tenant; `session_conflict` when the ledger already has the session, but not all items of the bundle; and the
+    /// ledger's errors.
     pub async fn import(
         &self,
         caller: &Caller,

@@ -1,4 +1,5 @@
-//! An item of a bundle: the public record, then the inputs of its link. Each item has exactly one valid encoding.
+//! Writes and reads an item of a bundle: the item as every response shows it, then what its link is computed from. Each
+//! item has exactly one valid encoding.
 
 use std::fmt::Write;
 
@@ -21,7 +22,7 @@ struct LedgerMembers {
     link: String,
 }
 
-/// The names of these members.
+/// The names of the members of [`LedgerMembers`].
 const LEDGER_MEMBERS: [&str; 9] = [
     "seq",
     "turn_id",
@@ -37,7 +38,7 @@ const LEDGER_MEMBERS: [&str; 9] = [
 /// Writes an item.
 pub(super) fn write(one: &ChainedItem) -> Result<String, serde_json::Error> {
     let mut out = serde_json::to_string(&one.item)?;
-    // The members that follow belong to the same object.
+    // Removes the closing brace: the members that follow belong to the same object.
     out.pop();
     let events = serde_json::to_string(&one.events)?;
     // Writing to a string cannot fail.
@@ -81,7 +82,8 @@ pub(super) fn read(json: &str) -> Result<ChainedItem, String> {
         }
     };
     if read.redacted && body.parts.as_str() != "[]" {
-        // The chain does not cover the content of a redacted item: its commitment is that of the erased content.
+        // The chain covers only the commitment of the erased content, so it would not detect that this content is
+        // invented.
         return Err("the item is marked as redacted and has a content".into());
     }
     let is_object = |(_, json): (_, &Option<RawJson>)| json.as_ref().is_none_or(RawJson::is_object);

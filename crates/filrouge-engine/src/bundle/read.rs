@@ -15,7 +15,7 @@ pub(super) struct Sections<'a> {
     pub(super) signature: &'a str,
 }
 
-/// A list with its elements.
+/// A list: its raw text, and the raw text of each element.
 pub(super) struct List<'a> {
     pub(super) raw: &'a str,
     pub(super) elements: Vec<&'a str>,
@@ -91,8 +91,8 @@ impl<'a> Cursor<'a> {
         })
     }
 
-    /// Begins a section. Its opening is expected before the section's name is set, so that a missing opening is reported in the
-    /// section before it, which may have been truncated or may have swallowed the opening.
+    /// Begins a section. The name changes only after the opening was read, so that a missing opening is reported for
+    /// the preceding section, which may be truncated or may contain the opening.
     fn section(&mut self, name: &'static str, opening: &str) -> Result<(), Refused> {
         self.expect(opening)?;
         self.section = name;
@@ -102,8 +102,8 @@ impl<'a> Cursor<'a> {
 
 /// Splits a file into its sections.
 pub(super) fn sections(bytes: &[u8]) -> Result<Sections<'_>, Refused> {
-    // Bytes that are not UTF-8 are not replaced by U+FFFD: where the signed text contains U+FFFD, other bytes in the file would
-    // then verify as well. The text ends before them, so that the error names their position.
+    // Bytes that are not UTF-8 must not be replaced by U+FFFD: where the signed text contains U+FFFD, a file with
+    // invalid bytes would verify as well. Instead the text ends before them, so that the error names their position.
     let (text, cut) = match std::str::from_utf8(bytes) {
         Ok(text) => (text, None),
         Err(error) => {

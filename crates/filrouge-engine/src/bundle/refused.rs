@@ -6,15 +6,16 @@ use filrouge_types::{ErrorCode, Failure, Place};
 /// The reason for refusing a bundle.
 #[derive(Debug)]
 pub(super) enum Refused {
-    /// Another version wrote it.
+    /// The bundle has this other format version.
     Version(String),
-    /// It differs from what was written.
+    /// The bundle differs from what was written.
     Broken(Box<Finding>),
     /// Verification itself failed.
     Failed(Failure),
 }
 
-/// A bundle that differs from what was written: the item's seq, if one is concerned, and what is wrong.
+/// Refuses a bundle that differs from what was written. `seq` is the differing item's, if it is an item; `what` says
+/// what is wrong.
 pub(super) fn broken(session: Option<&str>, seq: Option<u64>, what: impl Into<String>) -> Refused {
     Refused::Broken(Box::new(Finding {
         session_id: session.map(str::to_owned),

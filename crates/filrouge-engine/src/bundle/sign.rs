@@ -15,7 +15,7 @@ const LABEL: &[u8] = b"filrouge bundle 1\0";
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct PublicKey([u8; 32]);
 
-/// The text is not a public key.
+/// The error for a text that is not a public key.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error(
     "not an Ed25519 public key: 64 hexadecimal digits of a point of the curve, as `filrouge keyring list` shows them"
@@ -63,7 +63,7 @@ impl PublicKey {
     }
 }
 
-/// Signs a head with key `id`; returns hexadecimal digits.
+/// Signs a head with key `id`; returns hexadecimal digits, or `None` when the keyring does not have the key.
 pub(super) fn sign(keyring: &Keyring, id: KeyId, head: &str) -> Option<String> {
     let key = SigningKey::from_bytes(&keyring.signing_seed(id)?);
     Some(hex::encode(key.sign(&message(head)).to_bytes()))

@@ -31,7 +31,7 @@ pub struct BundleReport {
     pub items: u64,
     /// The signer, if the bundle is intact.
     pub signed_by: Option<SignedBy>,
-    /// The first problem found.
+    /// The first problem found; empty if the bundle is intact.
     pub findings: Vec<Finding>,
 }
 
@@ -42,7 +42,7 @@ pub struct SignedBy {
     pub key_id: u32,
     /// The key.
     pub public_key: String,
-    /// Whether it is the key that the caller named. If the caller named none, the signature shows only that nothing was changed
+    /// Whether the caller named this key. If the caller named none, the signature shows only that nothing was changed
     /// since the holder of this key signed.
     pub trusted: bool,
 }
@@ -96,8 +96,8 @@ pub async fn verify(bundle: &[u8], key: Option<PublicKey>) -> Result<BundleRepor
 /// Parses and checks an entire bundle.
 pub(super) async fn check(bundle: &[u8], key: Option<PublicKey>) -> Result<CheckedBundle, Refused> {
     let sections = sections(bundle)?;
-    // The session's name is part of every link: if it was changed, every link would be reported as broken. The signed digest is
-    // checked first, so that the change of the session is reported instead.
+    // The session's id is part of every link, so a changed id makes every link wrong. The signed digest of the section
+    // is checked first, so that the report names the session and not its links.
     let head = signed_head(&sections);
     if head
         .as_ref()
@@ -183,9 +183,10 @@ fn read(sections: &Sections<'_>) -> Result<Adopt, Refused> {
     })
 }
 
-/// The session and its turns as derived from the items, in a temporary ledger.
+/// Derives the session and its turns from the items, by adopting these in a temporary ledger.
 pub(super) async fn rebuild(adopt: &Adopt) -> Result<(Session, Vec<Turn>), Failure> {
-    // The key of this ledger is a placeholder: only the links are checked, when the ledger adopts the items.
+    // The key of the temporary ledger is a placeholder: when the ledger adopts the items, it checks their links, not
+    // MACs.
     let keyring = Arc::new(Keyring::single([0; 32]));
     let ledger = MemoryLedger::new(keyring, Arc::new(OsEntropy), Arc::new(SystemClock));
     let ledger: &dyn Ledger = &ledger;
@@ -235,7 +236,7 @@ pub(super) fn digest(text: &str) -> String {
 
 const CHANGED: &str = "{}: the bytes are not those that were signed";
 
-/// The parsed head and the key that signed it.
+/// The parsed head and the key that signed it; the error says why the head or its signature is not valid.
 fn signed_head(sections: &Sections<'_>) -> Result<(SignedHead, PublicKey), String> {
     let head: SignedHead = serde_json::from_str(sections.head).map_err(|e| format!("head: {e}"))?;
     if json(&head).ok().as_deref() != Some(sections.head) {

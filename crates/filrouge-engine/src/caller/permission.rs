@@ -22,7 +22,7 @@ impl Holder {
         }
     }
 
-    /// Whether it sees the entire tenant when it acts for no end user.
+    /// Whether this caller sees the entire tenant when it acts for no end user.
     pub(super) const fn sees_the_tenant(self) -> bool {
         matches!(self, Self::Role(Role::Auditor | Role::Admin))
     }
@@ -40,7 +40,7 @@ impl Holder {
 enum Grant {
     No,
     Yes,
-    /// The role has it only without `Filrouge-Identity`: never on behalf of an end user.
+    /// The role has the permission only when it does not act for an end user, that is without `Filrouge-Identity`.
     Alone,
 }
 
@@ -118,7 +118,7 @@ pub(super) enum PermissionRefused {
 }
 
 impl Permission {
-    /// Checks whether `holder` has the permission; `for_identity` says that it acts for an end user.
+    /// Checks whether `holder` has the permission; `for_identity` says whether it acts for an end user.
     pub(super) const fn check(
         self,
         holder: Holder,
@@ -132,7 +132,7 @@ impl Permission {
         }
     }
 
-    /// Whether it concerns the tenant rather than one caller's own sessions.
+    /// Whether the permission concerns the entire tenant rather than the sessions that the caller sees.
     pub(super) const fn spans_identities(self) -> bool {
         matches!(
             self,

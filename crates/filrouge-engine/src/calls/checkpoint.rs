@@ -17,13 +17,14 @@ use crate::written::Written;
 type LabelAndState = (Option<Box<str>>, RawJson);
 
 impl Calls {
-    /// Saves a checkpoint, at most one per seq. Its `state` is the application's state as JSON; its label becomes the `state`
-    /// field of the session. Repeating an identical checkpoint changes nothing.
+    /// Saves a checkpoint, at most one per seq. The checkpoint's `state` is the application's state as JSON. The
+    /// checkpoint's label becomes the session's field `state`, which is a different thing. Repeating an identical
+    /// checkpoint changes nothing.
     ///
     /// # Errors
-    /// `idempotency_mismatch` if another checkpoint exists at its seq, `invalid` if its seq does not exist yet or its `state`
-    /// is no object, `limit_exceeded`, `credential_refused`, those of fences, `session_not_found`, `journal_off`, and those of
-    /// the ledger.
+    /// `idempotency_mismatch` if a different checkpoint exists at this seq; `invalid` if the seq does not exist yet or
+    /// `state` is no object; `limit_exceeded`, `credential_refused`, `session_not_found`, `journal_off`, the errors of
+    /// fences, and those of the ledger.
     pub async fn put_checkpoint(
         &self,
         caller: &Caller,
@@ -67,7 +68,7 @@ impl Calls {
                 if created {
                     self.counters.checkpoints.add(1);
                     let none = display("-");
-                    // The line shows the seq as a number, like all other lines, if the ledger has assigned it.
+                    // The log line shows the seq as a number, or as `-` while the ledger has not assigned it.
                     let seq: &dyn Value = match checkpoint.seq {
                         UNASSIGNED => &none,
                         _ => &checkpoint.seq,
@@ -82,8 +83,8 @@ impl Calls {
         }
     }
 
-    /// Masks the credentials in a checkpoint (DESIGN §6): values of `runtime_context` of the session's open and recent turns on
-    /// this server, and, as in arguments of tools, text that has the form of a credential.
+    /// Masks the credentials in a checkpoint (DESIGN §6). These are the values of `runtime_context` of the session's
+    /// open and recent turns on this server, and text that has the form of a credential.
     fn masked_checkpoint(
         &self,
         scope: &Scope,
@@ -108,7 +109,7 @@ impl Calls {
         Ok((checkpoint, all_masked))
     }
 
-    /// The checkpoints of a session, newest first; for an unreadable one only its seq.
+    /// The checkpoints of a session, newest first. An unreadable checkpoint is an `Err` with its seq.
     ///
     /// # Errors
     /// `session_not_found`, and those of the ledger.

@@ -1,5 +1,5 @@
-//! Entry of a webhook of a live call: of several deliveries of the same request at most one does the work, and the webhooks of
-//! one call are handled one at a time (DESIGN §6).
+//! Admits the webhooks of a live call (DESIGN §6). Webhooks of one call are handled one at a time. If a webhook is
+//! delivered several times, at most one delivery does the work.
 
 use filrouge_store::command::Scope;
 use filrouge_types::{ErrorCode, Failure, RequestId, SessionId, Turn, TurnId};
@@ -31,8 +31,8 @@ pub struct Webhook {
 /// How the caller proceeds with a webhook.
 #[derive(Debug)]
 pub enum Entered {
-    /// The caller holds the session and must work on the webhook; the value is all it needs to resume. It starts the turn under
-    /// the fence, and releases the lease with its last write.
+    /// The caller has the session's lease and must work on the webhook. The value is all that it needs to resume. The
+    /// caller starts the turn under the lease's fence, and releases the lease with the last write of its work.
     Work(Box<Resumed>),
     /// The webhook was already answered, by this turn.
     Answered(Box<Turn>),
@@ -41,12 +41,13 @@ pub enum Entered {
 }
 
 impl Calls {
-    /// Enters a webhook: acquires the session's lease and returns all that is needed to resume, unless the same webhook was
-    /// answered or another caller works on it.
+    /// Enters a webhook: acquires the session's lease and returns all that is needed to resume, unless the same webhook
+    /// was already answered or another caller works on it.
     ///
     /// # Errors
-    /// `lease_timeout` if another webhook of the call held the session for the entire wait, `turn_busy`, `session_terminated`,
-    /// and those of [`Self::resume`].
+    /// `lease_timeout` if another webhook of the call had the lease for the entire wait; `turn_busy` if another caller
+    /// works on this webhook, and `on_busy` is `Reject` or its wait was too short; `session_terminated`, and those of
+    /// [`Self::resume`].
     pub async fn enter(&self, caller: &Caller, webhook: Webhook) -> Result<Entered, Failure> {
         let scope = &caller.scope(Permission::Write)?;
         let Webhook {
@@ -67,7 +68,7 @@ impl Calls {
                 Err(failure) if cannot_acquire(failure.code) => failure,
                 Err(failure) => return Err(failure),
             };
-            // The webhook may have been answered, or the session's holder may be working on it.
+            // The webhook may have been answered by now, or the lease's holder may be working on it.
             let turn = match self.turn_of(scope, &session, &request).await? {
                 Some(turn) if turn.status.is_closed() => {
                     return Ok(Entered::Answered(Box::new(turn)));
@@ -92,14 +93,16 @@ impl Calls {
                     return Ok(Entered::Answered(Box::new(turn)));
                 }
                 Some(turn) => return Err(busy(&turn)),
-                // The caller that worked on it is gone: this one does the work.
+                // The session is free, but the turn is still open: its caller is gone, so this caller tries to do the
+                // work.
                 None => resume.wait_ms = Some(self.wait_left(until)),
             }
         }
     }
 
-    /// Decides for a caller that holds the session: the caller does the work, unless the previous holder answered the webhook
-    /// while this caller waited. A turn that is still open was left by a former holder, and counts as unanswered.
+    /// Decides what a caller does that has acquired the lease. It does the work, unless the previous holder answered
+    /// the webhook while this caller waited. A turn that is still open was abandoned by a former holder, so the webhook
+    /// is unanswered.
     async fn entered(
         &self,
         scope: &Scope,
@@ -115,7 +118,8 @@ impl Calls {
             let Resumed { holder, fence, .. } = &resumed.value;
             match self.release_lease(scope, session, holder, *fence).await {
                 Ok(_) => unclaimed.claim(),
-                // The turn has its answer. A failed release is retried once; if that fails as well, the lease expires.
+                // The turn has its answer, so the failure is only logged. Dropping `unclaimed` tries to release the
+                // lease once more; if that fails as well, the lease expires.
                 Err(failure) => {
                     let err = failure.code;
                     tracing::warn!(%err, tenant_id = %word(scope.tenant.as_str()), call_id = %word(session.as_str()), "[CALL_LOCK_WARN]");
@@ -125,8 +129,8 @@ impl Calls {
         Ok(Entered::Answered(Box::new(turn)))
     }
 
-    /// Waits until a turn has ended, and returns it. Returns `None` if the session becomes free first. At the deadline, returns
-    /// the turn in its present state.
+    /// Waits until a turn has ended, and returns it. Returns `None` if the session's lease becomes free first. At the
+    /// deadline `until`, returns the turn in its present state.
     async fn ended_or_free(
         &self,
         scope: &Scope,
@@ -153,7 +157,8 @@ impl Calls {
         u64::try_from(left.as_millis()).unwrap_or(u64::MAX)
     }
 
-    /// The turn of a request, if it has ended; `None` if the session does not exist yet, or the ledger does not answer.
+    /// The turn of a request, if it has ended; otherwise `None`, also if the session does not exist yet or the ledger
+    /// does not answer.
     async fn answered(
         &self,
         scope: &Scope,
@@ -197,7 +202,7 @@ const fn is_unknown(code: ErrorCode) -> bool {
     )
 }
 
-/// Whether the session exists and cannot be acquired: then the webhook may have been answered.
+/// Whether the session exists but its lease cannot be acquired: then the webhook may already have been answered.
 const fn cannot_acquire(code: ErrorCode) -> bool {
     matches!(
         code,

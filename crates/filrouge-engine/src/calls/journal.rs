@@ -1,5 +1,5 @@
-//! Logs one line for each item of a live call once it is durable: `[CALL_JOURNAL]` (DESIGN §12). A line contains ids, seqs and
-//! roles, never content.
+//! Logs one line for each item of a live call once it is durable: `[CALL_JOURNAL]` (DESIGN §12). A line contains ids,
+//! seqs and roles, never content.
 
 use filrouge_store::command::Outcome;
 use filrouge_types::{Role, SessionId, TenantId};

@@ -21,13 +21,16 @@ use crate::written::Written;
 
 /// The poll interval of a waiting caller: no commit announces a change of a session outside the ledger.
 const POLL_INTERVAL: Duration = Duration::from_millis(100);
-/// The shortest pause of a waiting caller between two checks: commits of other sessions wake it as well.
+/// The shortest pause of a waiting caller between two checks, because commits of other sessions wake the caller as
+/// well.
 const PAUSE: Duration = Duration::from_millis(10);
 
-/// The scope of a write with the fence that the request or its header names. With `release`, the write also releases the lease.
+/// Adds to `scope` the fence of a write: `fence` from the request's body, or the fence from its header, which `scope`
+/// has already. With `release`, the write also releases the lease.
 ///
 /// # Errors
-/// `invalid` if both name one and they differ, or if a release names none.
+/// `invalid` if body and header name different fences, or if the write is to release the lease and neither names a
+/// fence.
 pub(crate) fn fenced_scope(
     scope: &Scope,
     fence: Option<u64>,
@@ -56,14 +59,17 @@ pub(crate) fn fenced_scope(
     Ok(scope.clone().with_fence(Some(token)))
 }
 
-/// An acquired lease.
+/// The result of requesting a lease: a new lease, or the changed lease of the same holder.
 pub(super) struct AcquiredLease {
     pub(super) lease: Lease,
+    /// Whether the lease is new, with a new fence, rather than one that its holder already had.
     pub(super) new: bool,
+    /// Whether the session was created.
     pub(super) created: bool,
+    /// Whether the ledger recorded an event for the resume ([`Acquire::resumes`]).
     pub(super) resumed: bool,
     pub(super) durability: Durability,
-    /// Released unless it is claimed.
+    /// Releases the lease when it is dropped without having been claimed.
     pub(super) unclaimed: Unclaimed,
 }
 
@@ -82,12 +88,13 @@ pub(super) struct LeaseAttempt<'a> {
 }
 
 impl Calls {
-    /// Acquires the lease of a session, waiting while another caller holds it. The present holder keeps its fence and gets more
-    /// time; that counts as a replay.
+    /// Acquires the lease of a session, waiting while another holder has it. If the requested holder already has the
+    /// lease, its fence stays and the lease lasts longer; that counts as a replay.
     ///
     /// # Errors
-    /// `lease_timeout` if it was held for the entire wait: the failure names the holder, and an event records it;
-    /// `session_terminated`, `session_closed`, `session_not_found`, `journal_off`, `invalid`, and those of the ledger.
+    /// `lease_timeout` if another holder had the lease for the entire wait: the failure names that holder, and an event
+    /// records the timeout if there was a wait. `session_terminated`, `session_closed`, `session_not_found`,
+    /// `journal_off`, `invalid`, and those of the ledger.
     pub async fn acquire(
         &self,
         caller: &Caller,
@@ -115,10 +122,11 @@ impl Calls {
         }
     }
 
-    /// Renews a lease: its new duration begins now.
+    /// Renews a lease, whose new duration begins now.
     ///
     /// # Errors
-    /// `stale_fence`, `lease_expired`, `lease_held` by another holder; `session_not_found`, `invalid`, and those of the ledger.
+    /// `stale_fence`, `lease_expired`, `lease_held` by another holder; `session_not_found`, `invalid`, and those of the
+    /// ledger.
     pub async fn renew(
         &self,
         caller: &Caller,
@@ -141,11 +149,12 @@ impl Calls {
         Ok(Written::new(acquired.lease, false, acquired.durability))
     }
 
-    /// Releases a lease; one that was taken over or has expired is not changed. Returns the lease in its present state.
+    /// Releases a lease. If the lease has expired or has a newer fence, nothing is changed. Returns the lease in its
+    /// present state.
     ///
     /// # Errors
-    /// `invalid` without a fence, or with two; `lease_held` by another holder under this fence, `session_not_found`, and those
-    /// of the ledger.
+    /// `invalid` without a fence, or with two different ones; `lease_held` if this fence belongs to another holder;
+    /// `session_not_found`, and those of the ledger.
     pub async fn release(
         &self,
         caller: &Caller,
@@ -162,7 +171,7 @@ impl Calls {
             .await
     }
 
-    /// The holder of a session; available even if live calls are off.
+    /// The lease of a session, with its holder if there is one; available even if live calls are off.
     ///
     /// # Errors
     /// `session_not_found`, and those of the ledger.
@@ -191,7 +200,8 @@ impl Calls {
         Ok(Acquire {
             ttl: self.lease_ttl(ttl_ms)?,
             create,
-            // A terminal state refuses a resume only if the journal is read.
+            // A session in a terminal state cannot be resumed. This applies only where sessions are resumed from the
+            // journal.
             terminal: match self.settings.calls.journal {
                 Journal::On => self.settings.calls.terminal.clone(),
                 Journal::Shadow | Journal::Off => Vec::new(),
@@ -210,7 +220,8 @@ impl Calls {
         checked_duration(ms, "wait_ms", 0, calls.lease_wait, calls.lease_wait_max)
     }
 
-    /// Acquires a lease as soon as it is free. Does not record a refusal, because a webhook may turn out to be answered already.
+    /// Acquires a lease as soon as it is free, within the attempt's wait. Does not report a refusal: the caller does,
+    /// because the webhook may turn out to be answered already.
     pub(super) async fn take_lease(
         &self,
         scope: &Scope,
@@ -246,7 +257,7 @@ impl Calls {
         }
     }
 
-    /// Waits until the lease may be free, or until the deadline.
+    /// Waits until the lease seems free, or until the deadline `until`.
     pub(super) async fn wait_while_held(
         &self,
         scope: &Scope,
@@ -268,8 +279,9 @@ impl Calls {
         }
     }
 
-    /// Reports that `holder` did not get a lease, in the log and as an event of the session. If the caller did not wait
-    /// (`waited`), only counts a refusal; other failures are reported elsewhere.
+    /// Reports that `holder` did not get a lease because another holder has it. If the caller had `waited`, writes a
+    /// log line and an event of the session; otherwise only counts the refusal. Ignores failures for other reasons,
+    /// which are reported elsewhere.
     pub(super) async fn report_refused(
         &self,
         scope: &Scope,
@@ -295,7 +307,7 @@ impl Calls {
         }
     }
 
-    /// Records an event, once for each combination of awaited fence and waiting holder.
+    /// Records the event `call_lock_timeout`, once for each pair of the awaited lease's fence and the waiting holder.
     async fn record_timeout(
         &self,
         scope: &Scope,
@@ -326,7 +338,7 @@ impl Core {
         Ok(Written::new(released.lease, false, released.durability))
     }
 
-    /// Releases a session that is held under this fence; `None`, without effect, if it is not held under it.
+    /// Releases the session's lease if it has this fence; otherwise changes nothing and returns `None`.
     pub(crate) async fn release_held(
         &self,
         scope: &Scope,
@@ -386,7 +398,7 @@ impl Core {
         }
     }
 
-    /// Requests a lease. An acquired lease is released again if its caller is gone.
+    /// Performs a request for a lease. A lease that was acquired is released again if its caller is gone by then.
     async fn lease_outcome(
         &self,
         scope: &Scope,
@@ -408,7 +420,7 @@ pub(super) fn warn_if_down(scope: &Scope, session: &SessionId, failure: &Failure
     }
 }
 
-/// A duration in milliseconds from a request, checked against limits.
+/// A duration that a request gives in milliseconds, from `min` to `max`; `default` if the request gives none.
 fn checked_duration(
     ms: Option<u64>,
     name: &str,

@@ -1,7 +1,7 @@
-//! The policy of saving checkpoints.
+//! A policy that says when to save a checkpoint.
 
-/// Decides when an application saves a checkpoint: when its state machine has changed state, after a critical update, and after
-/// a number of writes of items without a checkpoint (DESIGN §6).
+/// Decides when an application saves a checkpoint (DESIGN §6): when its state machine has changed state, after a
+/// critical update, and after a number of writes of items since the previous checkpoint.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct CheckpointPolicy {
     every: u64,
@@ -30,8 +30,8 @@ impl CheckpointPolicy {
         self.writes += 1;
     }
 
-    /// Whether a checkpoint is due: the label has changed, something critical was updated, or there were enough writes. If so,
-    /// it counts as saved.
+    /// Whether a checkpoint is due: the label has changed from `before` to `after`, something `critical` was updated,
+    /// or there were enough writes. If so, the caller must save it: the count of writes starts again at zero.
     pub fn is_due(&mut self, before: Option<&str>, after: Option<&str>, critical: bool) -> bool {
         let due = before != after || critical || self.writes >= self.every;
         if due {

@@ -82,9 +82,10 @@ struct LoadedSession {
 }
 
 impl Calls {
-    /// Acquires the lease of a session and returns all that is needed to resume: the newest checkpoint, the items after it, and
-    /// the newest seq, from one snapshot in which the lease was held. If a checkpoint is unreadable, falls back to the one before
-    /// it, then to all items, and reports that.
+    /// Acquires the lease of a session and returns all that is needed to resume: the newest checkpoint, the items after
+    /// it, and the newest seq. All are read from one snapshot in which the acquired lease is in force. If the newest
+    /// checkpoint is unreadable, falls back to an older one, or else to all items, and says so in
+    /// [`Resumed::fallback`].
     ///
     /// # Errors
     /// `session_terminated`, and those of [`Self::acquire`].
@@ -109,8 +110,8 @@ impl Calls {
         }
     }
 
-    /// Like [`Self::resume`], with a lease that is released unless it is claimed. Does not record an event if the lease is
-    /// unavailable.
+    /// Like [`Self::resume`], but the lease is released unless the caller claims it, and a refused lease is not
+    /// reported.
     pub(super) async fn resume_unclaimed(
         &self,
         scope: &Scope,
@@ -176,8 +177,9 @@ impl Calls {
         Ok((acquired.written(resumed), acquired.unclaimed))
     }
 
-    /// The session's state in the spool, while the ledger does not answer. When the ledger answers again, waits until the
-    /// queued writes are drained, so that the next holder sees them.
+    /// The session's state in the spool, while the ledger does not answer; otherwise `None`. If the ledger answers
+    /// again but writes of the session are still queued, waits until they are drained, at most `wait`, so that the
+    /// resume sees them.
     async fn waiting(
         &self,
         scope: &Scope,
@@ -245,7 +247,7 @@ impl Calls {
             .await
     }
 
-    /// Records an event that says that the application has to rebuild its state from items.
+    /// Records the event `session_reconstruct_used`: the application has to rebuild its state from items.
     async fn report_reconstructed(&self, scope: &Scope, session: &SessionId, resumed: &Resumed) {
         let from = resumed.fallback.unwrap_or(Fallback::Replay).as_str();
         let detail = RawJson::from_checked(format!(r#"{{"from":"{from}"}}"#));
@@ -261,8 +263,8 @@ impl Calls {
     }
 }
 
-/// The answer, and whether the application has to rebuild its state from items, because the newest checkpoint is unreadable or
-/// does not exist.
+/// The response, and whether the application has to rebuild its state from items, because the newest checkpoint is
+/// unreadable or does not exist. Without `reads_journal`, the response has no recorded contents.
 fn build_resumed(
     request: &ResumeSession,
     acquired: &AcquiredLease,
@@ -300,7 +302,7 @@ fn build_resumed(
     (reconstructs, resumed)
 }
 
-/// Whether items after `after` that belong to the tail were trimmed.
+/// Whether items are missing between `after` and the beginning of the tail, because they were trimmed.
 pub(super) fn is_trimmed(after: u64, tail: &[Item], last_seq: u64) -> bool {
     match tail.first() {
         Some(first) => first.seq > after + 1,
@@ -308,7 +310,8 @@ pub(super) fn is_trimmed(after: u64, tail: &[Item], last_seq: u64) -> bool {
     }
 }
 
-/// Whether the caller's copy differs from the session now: its seq is another one, or another holder has held the session since.
+/// Whether the caller's copy differs from the session now: the copy's newest seq is another one, or another holder has
+/// had the lease since the caller's last write. `None` if the request names neither `known_seq` nor `known_fence`.
 fn is_stale(request: &ResumeSession, acquired: &AcquiredLease, last_seq: u64) -> Option<bool> {
     let previous_fence = acquired.lease.fence - u64::from(acquired.new);
     let seq_differs = request.known_seq.map(|known| known != last_seq);
@@ -319,14 +322,14 @@ fn is_stale(request: &ResumeSession, acquired: &AcquiredLease, last_seq: u64) ->
     }
 }
 
-/// The answer while the ledger does not answer, from the session's state in the spool.
+/// The response while the ledger does not answer, from the session's state in the spool.
 fn resumed_from_spool(
     request: &ResumeSession,
     acquired: &AcquiredLease,
     waiting: Waiting,
     reads_journal: bool,
 ) -> Resumed {
-    // Queued items have no seq to compare, so a copy is stale as soon as one exists.
+    // Queued items and checkpoints have no seq to compare, so the caller's copy is stale as soon as one exists.
     let unassigned = |c: &Checkpoint| c.seq == UNASSIGNED;
     let has_unassigned =
         !waiting.items.is_empty() || waiting.checkpoint.as_ref().is_some_and(unassigned);

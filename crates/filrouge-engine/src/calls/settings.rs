@@ -21,27 +21,27 @@ filrouge_types::words!(
 pub struct CallSettings {
     /// Whether live calls are recorded, and resumed from the ledger.
     pub journal: Journal,
-    /// The duration of a lease if the request names none.
+    /// The duration of a lease for which the request names none.
     pub lease_ttl: Duration,
     /// The longest duration of a lease.
     pub lease_ttl_max: Duration,
-    /// The wait for a lease if the request names none.
+    /// The wait for a lease for which the request names none.
     pub lease_wait: Duration,
     /// The longest wait for a lease.
     pub lease_wait_max: Duration,
-    /// Number of checkpoints that a session keeps.
+    /// The number of a session's newest checkpoints that are kept.
     pub checkpoints_kept: u64,
     /// The maximum number of bytes of a checkpoint's state.
     pub checkpoint_bytes: usize,
     /// The maximum number of items after the checkpoint that a resume returns; a cursor reads the rest.
     pub tail_items: usize,
-    /// States from which a session cannot be resumed, such as `TRANSFERRED`.
+    /// States (labels of the application) from which a session cannot be resumed, such as `TRANSFERRED`.
     pub terminal: Vec<Box<str>>,
 }
 
 impl Default for CallSettings {
-    /// The defaults: leases of 30 s (at most 10 min), waits of 2 s (at most 30 s), 8 checkpoints of at most 1 MiB, 200 items, no
-    /// terminal state.
+    /// The defaults: leases of 30 s (at most 10 min), waits of 2 s (at most 30 s), 8 checkpoints of at most 1 MiB, 200
+    /// items, no terminal state.
     fn default() -> Self {
         Self {
             journal: Journal::default(),

@@ -1,5 +1,6 @@
-//! Leases whose caller has not received them yet (DESIGN §6). A caller may be gone before its lease is granted, or fail before
-//! it uses the lease: then the lease is released at once instead of blocking others until it expires.
+//! Leases that were granted but that no caller has claimed yet (DESIGN §6). A caller may be gone before its lease is
+//! granted, or may fail before it uses the lease. Then the lease is released at once, instead of blocking others until
+//! it expires.
 
 use std::sync::Arc;
 
@@ -13,7 +14,8 @@ use super::words::word;
 use crate::core::Core;
 use crate::spool::Spooling;
 
-/// A new lease that is released on drop unless it was claimed. A renewed lease of the same holder is never released here.
+/// A new lease, which is released on drop unless it was claimed. Empty for a lease that its holder already had, which
+/// is never released here.
 #[derive(Default)]
 pub(super) struct Unclaimed(Option<GrantedLease>);
 
@@ -32,7 +34,8 @@ struct GrantedLease {
     scope: Scope,
     take: TakeLease,
     lease: Lease,
-    /// Whether it was granted by the spool: then the ledger may compute another expiry later.
+    /// Whether the spool granted the lease. When the ledger applies the queued write later, it may compute another
+    /// expiry.
     spooled: bool,
 }
 
@@ -60,7 +63,7 @@ impl Drop for Unclaimed {
 /// Acquires a lease in its own task, which continues if the caller is gone.
 ///
 /// # Errors
-/// Those of the rules and of the ledger.
+/// As [`Calls::acquire`](crate::Calls::acquire), and `internal` if the task panics.
 pub(super) async fn acquire(
     reader: LeaseReader,
     scope: Scope,
@@ -107,14 +110,15 @@ impl GrantedLease {
                 tracing::info!(tenant_id = %tenant, call_id = %call, fence, "[CALL_LOCK] released");
             }
             Ok(false) => {}
-            // The lease expires later.
+            // The lease then expires by itself.
             Err(failure) => {
                 tracing::warn!(err = %failure.code, tenant_id = %tenant, call_id = %call, fence, "[CALL_LOCK_WARN]");
             }
         }
     }
 
-    /// Releases the lease; `false` if it is no longer the granted one, for example because the same holder has renewed it.
+    /// Releases the lease; `false` if it is no longer the granted one, for example because the same holder has renewed
+    /// it.
     async fn release(&self) -> Result<bool, Failure> {
         let session = &self.take.session_id;
         let now = self.reader.lease(&self.scope, session).await?;
@@ -145,7 +149,7 @@ impl LeaseReader {
         }
     }
 
-    /// The lease of a session in its present state; while the ledger does not answer, its state in the spool.
+    /// The lease of a session in its present state; while the ledger does not answer, the lease that the spool knows.
     ///
     /// # Errors
     /// `session_not_found`, and those of the ledger.

@@ -2,8 +2,8 @@
 
 use std::borrow::Cow;
 
-/// A name as one word of a log line: `-` for an empty one, and `_` for white space and control characters, which would break
-/// the line or the field.
+/// A name as one word of a log line: `-` for an empty one, and `_` for white space and control characters, which would
+/// break the line or the field.
 pub(crate) fn word(name: &str) -> Cow<'_, str> {
     let breaks = |c: char| c.is_control() || c.is_whitespace();
     match name {

@@ -34,13 +34,14 @@ fn recorder(news: &DraftNews, now: Timestamp) -> Recorder {
         begun_at: news.begun_at,
         beat_at: news.beat_at,
         beat_age_ms: age_ms(now, news.beat_at),
+        // `Context::diagnose` finds this out afterwards.
         gone: false,
     }
 }
 
 fn piece(piece: draft::DraftPiece) -> DraftPiece {
     let draft::DraftPiece { head, text, .. } = piece;
-    // An unverified draft may hold invalid JSON.
+    // A draft that is read without verification may contain invalid JSON.
     let decoded = || {
         let json = RawJson::parse(&format!("\"{text}\"")).ok()?;
         JsonText::from_raw(json).ok()

@@ -24,18 +24,19 @@ pub enum Level {
 /// One finding of a diagnosis.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Finding {
-    /// Its severity.
+    /// The severity.
     pub level: Level,
-    /// Its code: `not_intact`, `not_verified`, `unverified`, `unreadable`, `stream_abandoned`, `turn_silent`, `turn_failed`,
-    /// `turn_interrupted`, `unanswered_call`, `turn_recorded`, `turn_open`, `waits_for_human`, `draft`, `session_ended`.
+    /// The code: `not_intact`, `not_verified`, `unverified`, `unreadable`, `stream_abandoned`, `turn_silent`,
+    /// `turn_failed`, `turn_interrupted`, `unanswered_call`, `turn_recorded`, `turn_open`, `waits_for_human`, `draft`,
+    /// `session_ended`.
     pub code: &'static str,
     /// The finding as a sentence.
     pub what: String,
     /// The action that the operator can take.
     pub hint: String,
-    /// The turn it concerns.
+    /// The turn that the finding concerns.
     pub turn_id: Option<TurnId>,
-    /// The item it concerns.
+    /// The item that the finding concerns.
     pub seq: Option<u64>,
 }
 
@@ -183,6 +184,8 @@ fn pending(diagnosis: &Diagnosis, turn: &PendingTurn, newest_ordinal: u64) -> Fi
     finding.of_turn(id, turn.last_seq)
 }
 
+/// The finding about an open turn whose stream is recorded. `left` is the time in milliseconds until the sweep may
+/// interrupt the turn.
 fn recorded(diagnosis: &Diagnosis, id: TurnId, recorder: &Recorder, left: u64) -> Finding {
     let (stream, beat) = (&recorder.stream, span(recorder.beat_age_ms));
     if recorder.gone || left == 0 {
@@ -238,7 +241,7 @@ fn failed(diagnosis: &Diagnosis, turn: &FailedTurn, newest_ordinal: u64) -> Find
     Finding::new(level, "turn_failed", what, hint).of_turn(turn.turn_id, turn.last_seq)
 }
 
-/// One finding for each turn with unanswered calls.
+/// One finding for each turn with unanswered calls, in order of the turns' first such call.
 fn unanswered(calls: &[UnansweredCall]) -> Vec<Finding> {
     let mut turns: BTreeMap<u64, Vec<&UnansweredCall>> = BTreeMap::new();
     for call in calls {
@@ -295,14 +298,14 @@ fn session_ended(diagnosis: &Diagnosis) -> Option<Finding> {
     ))
 }
 
-/// A number with its noun, whose plural ends in s.
+/// A number with its noun. For every number but 1, an `s` is added to the noun.
 #[must_use]
 pub fn count(number: u64, noun: &str) -> String {
     let plural = if number == 1 { "" } else { "s" };
     format!("{number} {noun}{plural}")
 }
 
-/// A duration in the largest unit that leaves at least two of it, or else in milliseconds.
+/// A duration in the largest unit of which it has at least two, rounded down; below two seconds in milliseconds.
 #[must_use]
 pub fn span(ms: u64) -> String {
     let units = [

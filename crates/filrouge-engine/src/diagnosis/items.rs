@@ -17,7 +17,7 @@ const PAGE: usize = 256;
 /// The maximum number of unanswered calls, and of errors, that are shown: the newest ones.
 const SHOWN_MAX: usize = 100;
 
-/// A walk over a session's items.
+/// A walk over a session's items, from the first item of the examined turns to the session's newest item.
 pub(super) struct Walk {
     from: u64,
     to: u64,
@@ -25,7 +25,8 @@ pub(super) struct Walk {
     newest: u64,
     /// The states of the turns whose items are examined.
     turns: HashMap<TurnId, TurnStatus>,
-    /// Calls by turn and id; `None` once answered. Of several calls with the same id the first counts.
+    /// The calls by turn and call id; `None` once a call has a result. Of several calls with the same id, the first
+    /// counts.
     calls: HashMap<(TurnId, String), Option<UnansweredCall>>,
     errors: VecDeque<TurnError>,
     /// Whether a turn's newest human-in-the-loop item is a question.
@@ -33,7 +34,7 @@ pub(super) struct Walk {
 }
 
 impl Walk {
-    /// A walk over the items of `turns` and the newest `items` items of a session that ends at `to`.
+    /// A walk over the items of `turns` and the newest `items` items of a session. `to` is the session's newest seq.
     pub(super) fn of(turns: &Turns, to: u64, items: usize) -> Self {
         let newest = to.saturating_sub(items as u64) + 1;
         let first = turns.all().map(|row| row.first_seq).min();
@@ -56,7 +57,7 @@ impl Walk {
         diagnosis: &mut Diagnosis,
     ) -> Result<(), Failure> {
         let mut after = self.from - 1;
-        // Up to this seq, items are read one by one, to find the unreadable one.
+        // Up to this seq, items are read one by one, to find the unreadable ones of a page that failed.
         let mut singly = after;
         while after < self.to {
             let limit = if after < singly { 1 } else { PAGE };

@@ -10,7 +10,8 @@ use serde::Serialize;
 use super::findings::{Finding, Level};
 use crate::stats::TurnsByStatus;
 
-/// The maximum number of examined turns of each kind: the newest ones, the newest pending ones, the newest failed ones.
+/// The maximum number of examined turns of each of three kinds: the newest turns, the newest pending and the newest
+/// failed.
 pub const TURNS_MAX: usize = 20;
 /// The maximum number of characters shown of an item.
 pub const TEXT_MAX: usize = 200;
@@ -40,7 +41,7 @@ pub struct Diagnosis {
     pub errors: Vec<TurnError>,
     /// What cannot be read: the session, turns, drafts or items.
     pub unreadable: Vec<Unreadable>,
-    /// The findings, the most important first.
+    /// The findings, problems first.
     pub findings: Vec<Finding>,
 }
 
@@ -57,7 +58,7 @@ pub struct Verification {
     pub findings: Vec<IntegrityFinding>,
 }
 
-/// A turn that has not ended.
+/// An open or interrupted turn.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct PendingTurn {
     /// The turn.
@@ -82,7 +83,8 @@ pub struct PendingTurn {
     pub waits_for_human: bool,
     /// The recorder of the turn's stream, if one is being recorded.
     pub recorder: Option<Recorder>,
-    /// The time in milliseconds after which a server may interrupt the turn if nothing is written; `null` when no server will.
+    /// The time in milliseconds after which a server may interrupt the turn if nothing is written; `null` when no
+    /// server will.
     pub interrupted_in_ms: Option<u64>,
 }
 
@@ -108,7 +110,7 @@ pub struct FailedTurn {
 pub struct Recorder {
     /// The id of the recording, with which the keys of its items begin.
     pub stream: String,
-    /// The process; empty for a store that only one process uses.
+    /// The name of the process; empty for a store that only one process uses.
     pub writer: Box<str>,
     /// When the recording began.
     pub begun_at: Timestamp,
@@ -116,7 +118,7 @@ pub struct Recorder {
     pub beat_at: Timestamp,
     /// The time since that heartbeat, in milliseconds.
     pub beat_age_ms: u64,
-    /// Whether the process has certainly ended.
+    /// Whether the process is known to have ended; `false` if that is unknown.
     pub gone: bool,
 }
 
@@ -157,7 +159,7 @@ pub struct DraftPiece {
     pub model: Option<Box<str>>,
     /// Whether the piece is complete.
     pub done: bool,
-    /// The number of characters of the piece's text.
+    /// The number of characters of the piece's text; 0 for a piece that arrived complete.
     pub chars: u64,
     /// The text so far; none for a call.
     pub text: Option<JsonText>,
@@ -300,13 +302,14 @@ impl Diagnosis {
     }
 }
 
-/// Milliseconds from `then` to `now`; 0 when `then` is ahead, as the clocks of two machines may differ.
+/// The milliseconds from `then` to `now`; 0 when `then` is later, because the clocks of two machines may differ.
 pub(super) fn age_ms(now: Timestamp, then: Timestamp) -> u64 {
     let micros = now.as_micros().saturating_sub(then.as_micros());
     u64::try_from(micros / 1000).unwrap_or(0)
 }
 
-/// Whether a failure concerns the stored data, which a diagnosis reports, rather than the store.
+/// Whether a failure concerns the stored data. Such a failure becomes a part of the diagnosis; any other one, such as
+/// that of a store that does not answer, ends it.
 pub(super) fn concerns_data(failure: &Failure) -> bool {
     matches!(
         failure.code,

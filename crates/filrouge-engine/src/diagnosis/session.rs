@@ -75,7 +75,7 @@ fn verification<V: View + ?Sized>(
     })
 }
 
-/// The examined turns, each list newest first.
+/// The examined turns in three lists, each with the newest turn first. A turn can be in two lists.
 #[derive(Default)]
 pub(super) struct Turns {
     newest: Vec<TurnRow>,
@@ -105,7 +105,7 @@ impl Turns {
             };
             before = Some(last.place());
             for row in rows {
-                // Replaced versions follow the newest version of their turn.
+                // The newest version of a turn comes first; the versions that it replaced follow with the same ordinal.
                 if row.ordinal < ordinal {
                     ordinal = row.ordinal;
                     turns.add(row, &mut diagnosis.turns);
@@ -129,7 +129,7 @@ impl Turns {
         keep(&mut self.newest);
     }
 
-    /// All examined turns; a turn may occur twice.
+    /// All examined turns; a turn that is in two lists occurs twice.
     pub(super) fn all(&self) -> impl Iterator<Item = &TurnRow> {
         [&self.newest, &self.pending, &self.failed]
             .into_iter()
@@ -184,7 +184,7 @@ fn request_of<V: View + ?Sized>(
     Some(start.request_id)
 }
 
-/// Reports an unreadable item; consecutive ones with the same failure share one entry.
+/// Reports an unreadable item. Consecutive unreadable items with the same failure share one entry.
 pub(super) fn report_unreadable_item(diagnosis: &mut Diagnosis, seq: u64, failure: &Failure) {
     if let Some(last) = diagnosis.unreadable.last_mut()
         && last.what == "items"

@@ -8,8 +8,8 @@ use filrouge_types::{Channel, Item, ItemId, JsonText, Members, RawJson, Role, Tu
 use serde::Serialize;
 use sha2::{Digest, Sha256};
 
-/// The maximum size of a piece's call id, tool and model that is kept for each reader; longer ones are sent only with the first
-/// text.
+/// The maximum total size, in bytes, of a piece's call id, tool and model that are kept for each reader. Longer ones
+/// are sent only with the piece's first text.
 const NAMES_BYTES: usize = 1 << 10;
 
 /// New text of one part of a future item.
@@ -53,9 +53,9 @@ pub struct DraftEvent {
 /// The draft text that one reader has received.
 #[derive(Debug, Default)]
 pub(super) struct Drafts {
-    /// The newest chunk of each recording.
+    /// The number of the newest chunk that was received of each recording.
     received: BTreeMap<StreamId, u64>,
-    /// Sent text by recording, number and part.
+    /// The text that was sent, by recording, number of the item, and number of the part.
     sent: BTreeMap<(StreamId, u64, u64), SentPart>,
 }
 
@@ -64,11 +64,14 @@ pub(super) struct Drafts {
 struct SentPart {
     turn_id: TurnId,
     head: PieceHead,
+    /// Whether an event of the part was sent.
     begun: bool,
+    /// Whether an event has said that the part is complete.
     done: bool,
+    /// The length of the sent text as stored, with JSON escapes.
     bytes: usize,
     chars: u64,
-    /// Digest of all sent text: shows whether the stored text continues it.
+    /// The digest of all sent text, which shows whether a stored text continues it.
     digest: Sha256,
 }
 
@@ -151,7 +154,8 @@ impl Drafts {
         self.received.clone()
     }
 
-    /// The events for new draft text. Recordings that are not in `news` have ended.
+    /// The events for new draft text. `news` has all recordings of the session that are in progress, so any other has
+    /// ended.
     pub(super) fn update(&mut self, news: Vec<DraftNews>) -> Vec<DraftEvent> {
         let live: BTreeSet<StreamId> = news.iter().map(|n| n.stream).collect();
         self.received.retain(|stream, _| live.contains(stream));
@@ -186,7 +190,7 @@ impl Drafts {
         events
     }
 
-    /// The text of an item's parts that its draft did not send yet; they complete the draft.
+    /// The events that complete the draft of an item that was committed: the text of its parts that was not sent yet.
     pub(super) fn rest(&mut self, item: &Item) -> Vec<DraftEvent> {
         let Some((stream, number)) = item.body.item_id.as_ref().and_then(parse_item_key) else {
             return Vec::new();
@@ -206,7 +210,7 @@ impl Drafts {
                 continue;
             };
             let kind = sent.head.kind;
-            // The part may have moved forward, because empty parts are left out.
+            // The part may have a lower number in the item than in the draft, because empty parts are left out.
             let continues =
                 |(k, text): &(PieceKind, &str)| *k == kind && sent.unsent(text).is_some();
             let at = texts.iter().position(continues);
@@ -251,7 +255,7 @@ fn merge_deltas(deltas: Vec<Delta>) -> Vec<Delta> {
     all
 }
 
-/// The recording and number that an item's key names.
+/// The recording, and the number of the item in it, from which an item's key was made; `None` for any other key.
 fn parse_item_key(id: &ItemId) -> Option<(StreamId, u64)> {
     let (stream, number) = id.as_str().strip_prefix("st_")?.split_once('.')?;
     let stream = u64::from_str_radix(stream, 16).ok()?;

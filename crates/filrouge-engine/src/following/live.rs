@@ -1,8 +1,8 @@
 //! Followers of sessions: a commit of any process that touches a session wakes its followers.
 //!
-//! Followers receive only the signal that something changed; they read the changes from the ledger, each from its own position.
-//! So nothing is lost or delivered twice, slow followers cost no memory, and everything that is read is verified (DESIGN §12,
-//! tail).
+//! Followers receive only the signal that something changed; they read the changes from the ledger, each from its own
+//! position. So nothing is lost or delivered twice, slow followers cost no memory, and everything that is read is
+//! verified (DESIGN §12, tail).
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -32,7 +32,7 @@ const POLL_EVERY: Duration = Duration::from_secs(1);
 /// A follower of a session.
 pub struct Follower(Mode);
 
-/// The way in which a follower is notified of changes.
+/// How a follower is notified of changes.
 enum Mode {
     /// Woken by commits.
     Woken {
@@ -40,7 +40,7 @@ enum Mode {
         changes: watch::Receiver<()>,
         followed: Arc<Followed>,
     },
-    /// Polls, because as far as is known the session is only in the hot store.
+    /// Polls, because the session is only in the hot store as far as is known.
     Polling,
 }
 
@@ -50,17 +50,18 @@ fn locked(followed: &Followed) -> MutexGuard<'_, HashMap<SessionPk, watch::Sende
 }
 
 impl Live {
-    /// Starts to follow the ledger's commits; ends when dropped. Must be called within a Tokio runtime.
+    /// Starts a task that follows the ledger's commits until the value is dropped. Must be called within a Tokio
+    /// runtime.
     pub(crate) fn start(ledger: Arc<dyn Ledger>) -> Self {
         let followed = Arc::<Followed>::default();
-        // Captured now and not when the task first runs, so that no commit in between is missed.
+        // Read here and not when the task first runs, so that no commit in between is missed.
         let (commits, seen) = (ledger.commits(), ledger.position().commit_no);
         let task = tokio::spawn(wake(ledger, commits, seen, followed.clone()));
         Self { followed, task }
     }
 
-    /// Follows a session from now on: later commits that touch it wake the follower. Without a key the session is not in the
-    /// ledger: no commit touches it, and its follower is woken every second.
+    /// Follows a session from now on: later commits that touch it wake the follower. `None` is a session that is not in
+    /// the ledger: no commit touches it, so its follower is woken every second.
     pub(super) fn follow(&self, session: Option<SessionPk>) -> Follower {
         let Some(pk) = session else {
             return Follower(Mode::Polling);
@@ -112,6 +113,7 @@ impl Drop for Follower {
     }
 }
 
+/// Wakes the followers of each session that a commit after number `seen` touches, until the ledger closes.
 async fn wake(
     ledger: Arc<dyn Ledger>,
     mut commits: watch::Receiver<u64>,
@@ -121,7 +123,7 @@ async fn wake(
     loop {
         let newest = *commits.borrow_and_update();
         if locked(&followed).is_empty() {
-            // A new follower reads the session after it subscribes, and so sees all of these commits.
+            // A later follower reads its session after it subscribes, so it misses none of these commits.
             seen = seen.max(newest);
         }
         while seen < newest {
@@ -134,7 +136,8 @@ async fn wake(
                     seen = last;
                 }
                 Err(error) => {
-                    // All followers are woken: each reads for itself, and gets the failure if it concerns its session.
+                    // All followers are woken. Each then reads its session, and gets the failure if that session has
+                    // one.
                     tracing::warn!(%error, "the newest commits cannot be followed");
                     for sender in locked(&followed).values() {
                         sender.send_replace(());

@@ -1,8 +1,9 @@
-//! Reads a session as it grows (DESIGN §12, tail): its items from any seq on, and the text of open turns' streams before it
-//! becomes items.
+//! Reads a session as it grows (DESIGN §12, tail): its items from any seq on, and the text of open turns' streams
+//! before it becomes items.
 //!
-//! A reader holds a position: the seq of the last item, and how much of each draft it has returned. Each read gets items and
-//! drafts from one snapshot of the store, so that a draft's text is neither missing nor repeated when its item arrives.
+//! A reader has a position: the seq of the newest item that it has returned, and how much of each draft it has
+//! returned. Each read gets items and drafts from one snapshot of the store, so that a draft's text is neither missing
+//! nor repeated when its item arrives.
 
 use std::sync::Arc;
 
@@ -18,7 +19,8 @@ use crate::engine::Following;
 /// The next event of a session.
 #[derive(Debug, Clone, PartialEq)]
 pub enum TailEvent {
-    /// New text of a draft. The concatenated draft events of a part are the text that the part has in the item.
+    /// New text of a draft. The texts of all draft events of a part, concatenated, are the text that the part has in
+    /// the item.
     Draft(Box<DraftEvent>),
     /// An item.
     Item(Box<Item>),
@@ -35,7 +37,8 @@ pub struct Tail {
 }
 
 impl Following {
-    /// Opens a reader of the items after `after`, or after the existing ones, and of drafts if `drafts` is set.
+    /// Opens a reader of the items after seq `after`; without it, of the items after the newest existing one. With
+    /// `drafts`, the reader returns drafts as well.
     ///
     /// # Errors
     /// `session_not_found`, `session_erased`, `integrity_error`, and the ledger's errors.
@@ -75,8 +78,8 @@ impl Tail {
         self.follower.changed().await;
     }
 
-    /// The events since the last call, with at most `max_items` items; and whether these are all. Drafts are returned when no
-    /// further items remain.
+    /// The events since the previous call, with at most `max_items` items; and whether no further items remain. Only
+    /// then are new drafts returned.
     ///
     /// # Errors
     /// `session_not_found`, `session_erased`, `integrity_error`, `key_missing`, and the ledger's errors.

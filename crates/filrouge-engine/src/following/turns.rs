@@ -12,8 +12,8 @@ use crate::core::Core;
 use crate::engine::Following;
 
 impl Following {
-    /// Follows a session from now on: later commits that touch it wake the follower. Read the session after this call, not
-    /// before.
+    /// Follows a session from now on: later commits that touch it wake the follower. Read the session after this call,
+    /// not before.
     ///
     /// # Errors
     /// `session_not_found`, `session_erased`, and the ledger's errors.
@@ -22,7 +22,7 @@ impl Following {
         self.follow_session(&scope, session).await
     }
 
-    /// A turn, as soon as it is closed, or in its current state after `wait`.
+    /// Returns a turn as soon as it is closed, or after `wait` in its state at that time.
     ///
     /// # Errors
     /// `session_not_found`, `turn_not_found`, `turn_mismatch`, and the ledger's errors.
@@ -40,8 +40,8 @@ impl Following {
 }
 
 impl Core {
-    /// Follows a session from now on: later commits that touch it wake the follower. Read the session after this call, not
-    /// before. No commit announces changes of a session outside the ledger: its followers are woken every second.
+    /// Follows a session from now on: later commits that touch it wake the follower. Read the session after this call,
+    /// not before. No commit announces changes of a session outside the ledger: its followers are woken every second.
     ///
     /// # Errors
     /// `session_not_found`, `session_erased`, and the ledger's errors.
@@ -61,7 +61,7 @@ impl Core {
         Ok(self.live().follow((!only_hot).then_some(pk)))
     }
 
-    /// A turn, as soon as it is closed, or in its state at `until`.
+    /// Returns a turn as soon as it is closed, or at `until` in its state at that time.
     pub(crate) async fn closed_turn(
         &self,
         scope: &Scope,
@@ -74,7 +74,7 @@ impl Core {
             .await
     }
 
-    /// A turn, as soon as `wanted` accepts its status, or in its state at `until`.
+    /// Returns a turn as soon as `wanted` accepts its status, or at `until` in its state at that time.
     pub(crate) async fn wait_for_status(
         &self,
         scope: &Scope,

@@ -8,8 +8,8 @@ use super::KpiReport;
 const IN_JSON_ONLY: [&str; 2] = ["kinds", "events_of_other_kinds"];
 
 impl KpiReport {
-    /// The report as CSV: a header line, then one line per row with the row's JSON members except the kinds; absent values are
-    /// empty. No cell contains user text, so none needs quotes.
+    /// The report as CSV: a header line, then one line per row with the row's JSON members except the kinds; absent
+    /// values are empty. No cell contains user text, so none needs quotes.
     #[must_use]
     pub fn csv(&self) -> String {
         let mut text = String::new();

@@ -7,7 +7,7 @@ use super::{DAY, Every, KpiRow, WEEK};
 
 /// The maximum number of rows of a report: more than a year of days.
 const ROWS_MAX: usize = 400;
-/// 1970 began on a Thursday, so the preceding Monday was three days earlier.
+/// The beginning of a week: 1970 began on a Thursday, so the preceding Monday was three days earlier.
 const MONDAY: i64 = -3 * DAY;
 
 /// The period of one row.
@@ -29,7 +29,7 @@ impl Period {
     }
 }
 
-/// The periods of a window, clipped to it.
+/// The periods that a window overlaps. The first and the last one are clipped to the window.
 ///
 /// # Errors
 /// `invalid` when the window is empty or has too many periods.
@@ -72,7 +72,7 @@ pub(super) fn periods(
     Ok(periods)
 }
 
-/// The ISO 8601 name of the period that begins here.
+/// The ISO 8601 name of the period that begins at `begin`, in microseconds since 1970.
 fn name(by: Every, begin: i64) -> String {
     match by {
         Every::Day => date(begin),

@@ -15,7 +15,7 @@ const ONLINE: i64 = 15 * 60 * MICROS;
 const SPIKE_LEAST: u64 = 3;
 /// A spike exceeds the average of the other hours by more than this factor.
 const SPIKE_TIMES: u64 = 3;
-/// The hours of the window before the last one.
+/// The number of hours of the window (seven days) besides the last one.
 const OTHER_HOURS: u64 = 167;
 
 /// A window of time.
@@ -78,7 +78,7 @@ impl Events {
         let (tally, last_event_at, in_last_hour) = self
             .ledger
             .query(move |snapshot| {
-                // The window is inclusive: an event at this very moment counts.
+                // `tenant_events` excludes the end of its window, but an event at `now` has to count.
                 let window = (since, before(now, -1));
                 let (mut tally, mut last, mut in_last_hour) = (KpiTally::default(), None, 0);
                 snapshot.tenant_events(&tenant, window, &mut |session, event| {

@@ -12,6 +12,7 @@ const SESSIONS_MAX: usize = 2_000_000;
 /// The maximum number of kinds that one tally distinguishes.
 const KINDS_MAX: usize = 1000;
 
+// The marks of a session are bits: each says that the session has had an event of this kind.
 const STARTED: u8 = 1;
 const RECONSTRUCTED: u8 = 2;
 const UNKNOWN_STATE: u8 = 4;
@@ -21,7 +22,8 @@ const TRANSFERRED: u8 = 8;
 #[derive(Default)]
 pub(super) struct KpiTally {
     figures: KeyFigures,
-    /// The marks of each session. The key is a 128-bit hash of its id, made with random keys of this tally.
+    /// The marks of each session. The map's key is a 128-bit hash of the session's id, made with this tally's random
+    /// keys.
     sessions: HashMap<[u64; 2], u8>,
     hashers: [RandomState; 2],
     kinds: HashMap<Box<str>, u64>,
@@ -59,7 +61,7 @@ impl KpiTally {
         Ok(())
     }
 
-    /// Sets `mark` on the session; if it is new, increments the figure that `figure` selects.
+    /// Sets `mark` on the session. If the session did not have the mark, increments the figure that `figure` selects.
     fn mark(
         &mut self,
         session: &SessionId,

@@ -19,7 +19,7 @@ pub enum Step<I, T> {
 pub struct Ancestors<I, T> {
     /// The ancestors, nearest first.
     pub found: Vec<T>,
-    /// The id that the last ancestor names as its parent, if no such session exists.
+    /// The id that the farthest ancestor names as its parent, if no such session exists.
     pub gap: Option<I>,
     /// Whether the ancestors form a cycle.
     pub cycle: bool,
@@ -30,8 +30,8 @@ pub struct Ancestors<I, T> {
 /// The descendants of a session.
 #[derive(Debug)]
 pub struct Descendants<T> {
-    /// The descendants breadth first, each with the number of steps from the session down to it, from 1. The children of one
-    /// parent are in the order in which they were returned.
+    /// The descendants breadth first, each with the number of steps from the session down to it, from 1. The children
+    /// of one parent are in the order in which they were returned.
     pub found: Vec<(usize, T)>,
     /// Whether the session is its own ancestor.
     pub cycle: bool,
@@ -39,7 +39,7 @@ pub struct Descendants<T> {
     pub truncated: bool,
 }
 
-/// Finds at most `limit` ancestors of `own`; each call of `next` is one step up.
+/// Finds at most `limit` ancestors of the session `own`. Each call of `next` is one step up.
 ///
 /// # Errors
 /// Those of `next`.
@@ -72,8 +72,8 @@ pub fn ancestors<I: Clone + Eq + Hash, T, E>(
     }
 }
 
-/// Finds at most `limit` descendants of `root`. `children` returns the children of a session, about as many as requested, and
-/// whether there are further ones; `id_of` returns a session's id.
+/// Finds at most `limit` descendants of `root`. `children` returns the children of a session, about as many as
+/// requested, and whether there are further ones; `id_of` returns a session's id.
 ///
 /// # Errors
 /// Those of `children`.
@@ -113,7 +113,8 @@ pub fn descendants<I: Clone + Eq, T, E>(
     Ok(down)
 }
 
-/// Reorders sessions from breadth first to each directly after its parent; `ids_of` returns a session's own id and its parent's.
+/// Reorders the descendants of `root` from breadth first to depth first, so that each parent is followed by its
+/// subtree. `ids_of` returns a session's own id and its parent's.
 pub fn tree<I: Eq + Hash, T>(
     root: I,
     found: impl DoubleEndedIterator<Item = T>,

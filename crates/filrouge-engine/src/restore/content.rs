@@ -8,17 +8,17 @@ use super::media;
 use super::plan::{Args, Content, Provider, ResultContent, Sealed};
 use super::sound::{has_lone_surrogates, is_blank, is_blank_token, is_portable};
 
-/// The first of these members that is present.
+/// The value of the first of these names that is a member.
 fn first<'a>(members: &Members<'a>, names: &[&str]) -> Option<&'a str> {
     names.iter().find_map(|name| members.get(name))
 }
 
-/// A member's string, as a token that every reader accepts.
+/// The string of the first of these members, as a JSON token that every reader accepts.
 fn text_in(members: &Members<'_>, names: &[&str]) -> Option<JsonText> {
     first(members, names).and_then(text)
 }
 
-/// A member's string without its escapes.
+/// The string of the first of these members, without JSON escapes.
 pub(super) fn plain(members: &Members<'_>, names: &[&str]) -> Option<String> {
     text_in(members, names).map(|t| t.to_plain())
 }
@@ -67,12 +67,12 @@ pub(super) enum ContentPart {
         ok: bool,
         content: ResultContent,
     },
-    /// A part that is not for a model, with the reason.
+    /// A part that is not for a model; the text is the reason.
     Nothing(&'static str),
 }
 
-/// The parts of an item in order; `None` if they are no list of objects. If the only part is a text, it is moved out without a
-/// copy, and the item's parts are empty afterwards.
+/// The parts of an item in order; `None` if they are no list of objects. If the only part is a text, it is moved out
+/// without a copy, and the item's parts are empty afterwards.
 pub(super) fn parts(item: &mut ItemBody) -> Option<Vec<ContentPart>> {
     let list: Vec<Members<'_>> = serde_json::from_str(item.parts.as_str()).ok()?;
     let Some(token) = sole_text(item.parts.as_str(), &list) else {
@@ -113,7 +113,8 @@ fn part(members: &Members<'_>, model: Option<&str>) -> ContentPart {
     }
 }
 
-/// A part with contents; `None` if its type has none.
+/// Reads a part with contents; `None` if parts of this type have none. The error is the reason why the part is left
+/// out.
 fn content(kind: &str, members: &Members<'_>) -> Option<Result<Content, &'static str>> {
     let not_blank = |text: Option<JsonText>| text.filter(|t| !is_blank(t)).ok_or("empty");
     Some(match kind {
@@ -147,7 +148,8 @@ fn link(members: &Members<'_>) -> Option<JsonText> {
     Some(JsonText::from_plain(&text))
 }
 
-/// The provider whose model produced a part: named by the part, else derived from the model's name.
+/// The provider whose model produced a part: the one that the part names, or else the one that the model's name
+/// suggests.
 fn provider(members: &Members<'_>, model: Option<&str>) -> Option<Provider> {
     let named = plain(members, &["provider"]).unwrap_or_default();
     // Bedrock serves models of several providers.
@@ -272,7 +274,7 @@ fn result_content(raw: Option<&str>) -> ResultContent {
     value(raw).map_or_else(as_text, ResultContent::Value)
 }
 
-/// A list whose parts all have contents; `None` for any other list.
+/// The contents of a list of parts, without empty ones; `None` if a part in the list is of a type without contents.
 fn contents(raw: &str) -> Option<Vec<Content>> {
     let list: Vec<Members<'_>> = serde_json::from_str(raw).ok()?;
     let mut contents = Vec::with_capacity(list.len());

@@ -5,8 +5,9 @@ use super::plan::{
     Args, Block, Call, Content, Media, MediaSource, Pair, Reasoning, ResultContent, Say,
 };
 
-/// The estimate's name, shown in every report. UTF-8 bytes of texts, names, arguments and answers as recorded, divided by 4; 4
-/// tokens of overhead for each piece; 1,500 tokens for an image or a file, but for a text file in the ledger its bytes.
+/// The estimate's name, which every report shows. The estimate is the number of UTF-8 bytes of texts, names, arguments
+/// and results as recorded, divided by 4; plus 4 tokens for each piece; plus 1,500 tokens for each image or file,
+/// except a text file in the ledger, which counts by its bytes like a text.
 pub const ESTIMATE: &str = "bytes/4";
 
 const PIECE: u64 = 4;
@@ -54,7 +55,8 @@ fn contents(contents: &[Content]) -> u64 {
     contents.iter().map(content).sum()
 }
 
-/// A text file counts by its text, because renderers inline it where files are not accepted.
+/// The tokens of a file. A text file counts by its text, because renderers insert the text where files are not
+/// accepted.
 fn file(file: &Media) -> u64 {
     let mime = file.mime.as_deref().unwrap_or_default();
     match &file.source {

@@ -22,7 +22,7 @@ fn call_id(piece: &Piece) -> Option<(bool, &str)> {
 }
 
 impl Shaper {
-    /// Of calls or results with the same id, keeps those in the requested language.
+    /// If calls with the same id are in both languages, keeps those in the requested one; likewise for results.
     pub(super) fn choose_variants(&mut self) {
         if self.atoms.iter().all(|a| !a.other_variant) {
             return;
@@ -73,8 +73,8 @@ impl Shaper {
         }
     }
 
-    /// Drops or completes groups. A group is a series of calls without another step in between; it is kept only if every call
-    /// in it is present and answered.
+    /// Drops or completes groups. A group is a series of calls without another step in between; it is kept only if
+    /// every call in it is present and answered.
     pub(super) fn close_groups(&mut self, unanswered: Unanswered) {
         let mut group: Vec<usize> = Vec::new();
         let mut redacted = false;
@@ -83,7 +83,7 @@ impl Shaper {
                 Piece::Call(_) => group.push(at),
                 Piece::RedactedCall => redacted = true,
                 Piece::Gone | Piece::GroupGone | Piece::Repeated => {}
-                // The stray result may be that of the redacted call.
+                // After a redacted call, a stray result may be the redacted call's, and then ends the group.
                 Piece::Stray if !redacted => {}
                 _ => {
                     self.close_group(&std::mem::take(&mut group), unanswered, redacted);

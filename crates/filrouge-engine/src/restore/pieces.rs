@@ -8,7 +8,7 @@ use super::query::Unanswered;
 use super::report::Disposition;
 use super::sound::has_lone_surrogates;
 
-/// One piece of an item.
+/// One piece of an item. Most variants without a value are pieces that are no longer shown, but still affect others.
 pub(super) enum Piece {
     Said(Speaker, Content),
     Thought(Reasoning),
@@ -24,25 +24,28 @@ pub(super) enum Piece {
     Repeated,
     /// A call that was redacted. Nothing identifies it any more, so its group is dropped.
     RedactedCall,
-    /// Another redacted item of the agent: the reasoning before it is dropped.
+    /// A redacted item that is neither a call nor a result: the reasoning before it is dropped.
     RedactedStep,
+    /// A piece that was removed and affects no other.
     Gone,
 }
 
+/// A call whose result may still be missing.
 pub(super) struct OpenCall {
     pub(super) call_id: String,
     pub(super) name: String,
     pub(super) args: Args,
     pub(super) signature: Option<(Provider, JsonText)>,
-    /// The result, and the index of the atom that contained it.
+    /// The index of the atom that contained the result, `None` if no result was recorded; and the result.
     pub(super) result: Option<(Option<usize>, CallResult)>,
 }
 
+/// A piece with the item that it is from.
 pub(super) struct Atom {
-    /// Index of its item's disposition.
+    /// The index of the item's disposition.
     pub(super) item: usize,
     pub(super) seq: u64,
-    /// Whether its language is not the requested one.
+    /// Whether the item's language is not the requested one.
     pub(super) other_variant: bool,
     pub(super) piece: Piece,
 }
@@ -58,7 +61,8 @@ impl Atom {
     }
 }
 
-/// The piece for a redacted item: it shows nothing, but pieces that depend on it are dropped.
+/// The piece for a redacted item. The piece shows nothing, but pieces that depend on it are dropped. `None` if no other
+/// piece depends on the item.
 const fn redacted(item: &Item) -> Option<Piece> {
     match (&item.body.channel, item.body.role) {
         (Channel::ToolCall, _) => Some(Piece::RedactedCall),
@@ -77,7 +81,7 @@ const fn redacted(item: &Item) -> Option<Piece> {
     }
 }
 
-/// The piece that a part becomes in an item of `speaker`; for a part that is not for a model, the reason.
+/// The piece that a part becomes in an item of `speaker`. The error is the reason why the part is left out.
 fn piece(part: ContentPart, speaker: Speaker, item: &Item) -> Result<Piece, &'static str> {
     let thought = |text, sealed| {
         Piece::Thought(Reasoning {
@@ -132,12 +136,13 @@ impl Shaper {
         }
     }
 
-    /// Adds the item that records how the turn ended; it is shown as a mark.
+    /// Adds the item that records how the turn ended. It has no piece here; its turn's last block is a
+    /// [`Mark`](super::plan::Mark).
     pub(super) fn add_ending(&mut self, item: &Item) {
         self.dispositions.push(Disposition::new(item.seq, 1, None));
     }
 
-    /// Adds an item with its speaker, or with the reason why it is left out.
+    /// Adds an item. `speaker` is its speaker, or the reason why the item is left out.
     pub(super) fn add_item(
         &mut self,
         item: &mut Item,
@@ -177,7 +182,7 @@ impl Shaper {
         self.dispositions.push(disposition);
     }
 
-    /// Removes a piece.
+    /// Replaces a shown piece by `piece`, which is not shown, and notes the reason for its item.
     pub(super) fn omit(&mut self, atom: usize, piece: Piece, reason: &'static str) {
         let atom = &mut self.atoms[atom];
         atom.piece = piece;

@@ -18,13 +18,14 @@ pub struct Plan {
 /// One turn.
 #[derive(Debug, Clone)]
 pub struct PlanTurn {
-    /// Its id.
+    /// The turn's id.
     pub turn_id: TurnId,
-    /// Its state.
+    /// The turn's state.
     pub status: TurnStatus,
-    /// Its messages and calls, in order. Every call is answered.
+    /// The turn's messages and calls, in order. Every call has a result.
     pub blocks: Vec<Block>,
-    /// Question and answer, for a finalized turn that has both in the requested variant.
+    /// The turn's question and answer; only if the query selects pairs, and the turn is finalized and has both in the
+    /// requested language.
     pub pair: Option<Pair>,
 }
 
@@ -42,7 +43,7 @@ pub struct Pair {
 pub enum Block {
     /// A message.
     Say(Say),
-    /// Tool calls of the agent with their answers.
+    /// Tool calls of the agent with their results.
     Calls(Calls),
 }
 
@@ -57,16 +58,16 @@ pub enum Speaker {
     System,
 }
 
-/// A message of filrouge itself.
+/// A message of filrouge itself about the end of a turn.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Mark {
     /// The turn was interrupted, because its recorder stopped before the turn ended.
     Interrupted,
-    /// The user cancelled.
+    /// The user cancelled the turn.
     Cancelled,
     /// The turn failed.
     Failed,
-    /// Later turns follow, and this one has no answer yet.
+    /// The turn is open and has no answer yet, although later turns follow.
     Unanswered,
 }
 
@@ -86,13 +87,13 @@ impl Mark {
 /// A message.
 #[derive(Debug, Clone)]
 pub struct Say {
-    /// Its item; `None` for a mark without an item.
+    /// The seq of the message's item; `None` for a mark that no item records.
     pub seq: Option<u64>,
-    /// Its speaker.
+    /// The speaker.
     pub speaker: Speaker,
-    /// The reasoning that led to it; only for the agent.
+    /// The reasoning that led to the message; empty unless the agent speaks.
     pub reasoning: Vec<Reasoning>,
-    /// Its contents, never empty.
+    /// The contents, never empty.
     pub contents: Vec<Content>,
 }
 
@@ -108,7 +109,7 @@ impl Say {
     }
 }
 
-/// A piece of a message or an answer.
+/// A piece of a message or of a tool's result.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Content {
     /// Text that is not blank. Lone surrogates are replaced, so that every reader accepts it.
@@ -128,11 +129,11 @@ pub enum Content {
 /// An image or a file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Media {
-    /// The source of its bytes.
+    /// The source of the bytes.
     pub source: MediaSource,
-    /// Its media type in lower case, such as `image/png`, if known.
+    /// The media type in lower case, such as `image/png`, if known.
     pub mime: Option<Box<str>>,
-    /// Its name, if it has one.
+    /// The file's name, if it has one.
     pub name: Option<Box<str>>,
 }
 
@@ -145,33 +146,33 @@ pub enum MediaSource {
     Url(Box<str>),
     /// At a provider, under this id.
     Id(Box<str>),
-    /// Somewhere no provider can read, such as a path or another scheme.
+    /// At a place that no provider can read, such as a path or an address with another scheme.
     Elsewhere(Box<str>),
 }
 
-/// Calls that the agent made in one step, with their answers.
+/// Calls that the agent made in one step, with their results.
 #[derive(Debug, Clone)]
 pub struct Calls {
-    /// The reasoning that led to them.
+    /// The reasoning that led to the calls.
     pub reasoning: Vec<Reasoning>,
-    /// The calls with their answers, at least one; ids are unique in the turn.
+    /// The calls with their results, at least one. Call ids are unique in the turn.
     pub calls: Vec<Call>,
 }
 
 /// One call of a tool.
 #[derive(Debug, Clone)]
 pub struct Call {
-    /// Its item.
+    /// The seq of the call's item.
     pub seq: u64,
-    /// Its id as recorded; plain text, any bytes.
+    /// The call's id as recorded, without JSON escapes; it may contain any character.
     pub call_id: Box<str>,
-    /// The tool's name as recorded; plain text, any bytes.
+    /// The tool's name as recorded, without JSON escapes; it may contain any character.
     pub name: Box<str>,
     /// The arguments.
     pub args: Args,
-    /// A signature that its provider expects back with the call.
+    /// A provider, and the signature that this provider expects back with the call.
     pub signature: Option<(Provider, JsonText)>,
-    /// The answer.
+    /// The call's result.
     pub result: CallResult,
 }
 
@@ -220,7 +221,7 @@ pub enum Provider {
 /// Reasoning of an agent.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Reasoning {
-    /// Its item.
+    /// The seq of the reasoning's item.
     pub seq: u64,
     /// The text, if it is readable.
     pub text: Option<JsonText>,
@@ -228,7 +229,7 @@ pub struct Reasoning {
     pub sealed: Option<Sealed>,
 }
 
-/// Signed or encrypted reasoning: it is returned unchanged to its provider, and to no other.
+/// Signed or encrypted reasoning, which is returned unchanged to its own provider and to no other.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Sealed {
     /// Anthropic's signature over the text of a `thinking` block.
@@ -246,6 +247,6 @@ pub enum Sealed {
     },
     /// Google's signature of a thought.
     GoogleSignature(JsonText),
-    /// Data of an unknown provider.
+    /// Data whose provider or format is unknown.
     Unknown,
 }

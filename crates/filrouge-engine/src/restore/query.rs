@@ -33,7 +33,8 @@ pub struct RestoreQuery {
     pub selection: Selection,
     /// The language. Items that are missing in it are shown in the other one; pairs are not.
     pub variant: Variant,
-    /// Restores only this many of the newest turns. Replaced and redacted turns do not count; for pairs only finalized ones do.
+    /// Restores only this many of the newest turns. Replaced and redacted turns do not count; for pairs only finalized
+    /// ones do.
     pub last_turns: Option<usize>,
     /// Restores only as many of the newest turns as fit in this many tokens, by the estimate [`super::ESTIMATE`].
     pub max_tokens: Option<u64>,

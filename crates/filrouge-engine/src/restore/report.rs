@@ -69,10 +69,11 @@ pub struct Report {
 #[derive(Debug, Clone, Copy)]
 pub struct Disposition {
     pub(super) seq: u64,
+    /// The number of pieces that are shown; 0 if the item is left out.
     pub(super) pieces: u32,
     /// The reason why the first omitted piece is omitted.
     pub(super) reason: Option<&'static str>,
-    /// The difference between the shown pieces and the recorded ones.
+    /// How the shown pieces differ from the recorded ones; `None` if they are shown as recorded.
     pub(super) change: Option<&'static str>,
 }
 
@@ -94,12 +95,12 @@ impl Disposition {
 pub struct Dispositions {
     /// The dispositions, in ascending order of seq.
     dispositions: Vec<Disposition>,
-    /// The range of these items.
+    /// The range that the context was built from.
     pub window: Window,
 }
 
 impl Dispositions {
-    /// Dispositions of items in any order.
+    /// Collects dispositions, which may be in any order.
     #[must_use]
     pub fn new(mut dispositions: Vec<Disposition>, window: Window) -> Self {
         dispositions.sort_unstable_by_key(|disposition| disposition.seq);

@@ -31,7 +31,7 @@ impl Shaped {
     }
 }
 
-/// Drops all items of a turn for one reason.
+/// The dispositions that drop all items of a turn for `reason`; redacted items have the reason `redacted` instead.
 pub(super) fn drop_all(items: &[Item], reason: &'static str) -> Vec<Disposition> {
     let disposition = |item: &Item| {
         let reason = if item.redacted { "redacted" } else { reason };
@@ -102,7 +102,7 @@ const fn ending(status: TurnStatus) -> Option<Mark> {
     }
 }
 
-/// The speaker of an item; for a channel that is not for a model, the reason.
+/// The speaker of an item. The error is the reason why items of this channel are left out.
 fn speaker(item: &Item) -> Result<Speaker, &'static str> {
     let by_role = match item.body.role {
         Role::User => Speaker::User,
@@ -132,9 +132,9 @@ fn speaker(item: &Item) -> Result<Speaker, &'static str> {
     }
 }
 
-/// The items of the other language that have a counterpart in the requested one. Items of the same role and channel are matched
-/// in order. A redacted item counts as present; otherwise its translation would reveal it. Calls and answers are matched by id
-/// instead.
+/// The items of the other language that have a counterpart in the requested one. Items of the same role and channel are
+/// matched in order. A redacted item counts as a counterpart, because showing its translation would reveal it. Calls
+/// and results are excluded: they are matched by id elsewhere.
 fn doubled(items: &[Item], wanted: Variant) -> BTreeSet<u64> {
     let paired = |i: &&Item| !matches!(i.body.channel, Channel::ToolCall | Channel::ToolResult);
     let mut wanted_counts: BTreeMap<(Role, &Channel), usize> = BTreeMap::new();
@@ -167,7 +167,8 @@ fn doubled(items: &[Item], wanted: Variant) -> BTreeSet<u64> {
 struct View {
     /// Items of the other language with a counterpart in the requested one.
     doubled: BTreeSet<u64>,
-    /// The seq of the last answer, which contains the partial ones before it.
+    /// The seq of the last answer, which contains the partial answers before it. The maximum for a finalized turn, 0 if
+    /// there is no answer.
     answer: u64,
 }
 
@@ -183,7 +184,7 @@ impl View {
         }
     }
 
-    /// The speaker of an item, or the reason why it is not for a model.
+    /// The speaker of an item. The error is the reason why the item is left out.
     fn shown(&self, item: &Item) -> Result<Speaker, &'static str> {
         if item.redacted {
             Err("redacted")
@@ -234,7 +235,7 @@ pub(super) fn pair(row: &TurnRow, items: &[Item], variant: Variant) -> Shaped {
 struct ItemText {
     seq: u64,
     text: JsonText,
-    /// A note about parts other than text, if there are any.
+    /// The change to report if the item also has parts other than text, which are left out.
     rest: Option<&'static str>,
 }
 

@@ -1,4 +1,5 @@
-//! JSON that every reader accepts. Lone surrogates, which JSON escapes can spell, are not valid Unicode.
+//! Checks whether every reader accepts a JSON text. Some reject lone surrogates, which JSON escapes can spell but which
+//! are not valid Unicode.
 
 use std::borrow::Cow;
 

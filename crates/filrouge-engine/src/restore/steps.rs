@@ -1,4 +1,5 @@
-//! Builds a turn's blocks from its remaining pieces, in order. Reasoning is attached to the step that it led to (DESIGN §5).
+//! Builds a turn's blocks from its remaining pieces, in order. Reasoning is attached to the step that it led to (DESIGN
+//! §5).
 
 use super::pieces::{OpenCall, Piece, Shaper};
 use super::plan::{Block, Call, Calls, Content, Reasoning, Say, Speaker};
@@ -7,9 +8,9 @@ use super::plan::{Block, Call, Calls, Content, Reasoning, Say, Speaker};
 #[derive(Default)]
 struct Steps {
     blocks: Vec<Block>,
-    /// Reasoning whose step was not reached yet, with the indexes of its atoms.
+    /// The pending reasoning: its step was not reached yet. The numbers are the indexes of its atoms.
     thoughts: Vec<(usize, Reasoning)>,
-    /// Whether the next call belongs to the same step as the last one.
+    /// Whether the next call belongs to the same step as the call before it.
     same_step: bool,
     /// Whether the pending reasoning led to a call that repeats an earlier one.
     repeated: bool,

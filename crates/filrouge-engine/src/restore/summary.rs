@@ -8,20 +8,20 @@ use super::sound::is_blank;
 
 /// A summary that can be used.
 pub(super) struct Summary {
-    /// Its item.
+    /// The seq of the summary's item.
     pub(super) seq: u64,
     /// The first seq that it covers; 1 unless the summary says otherwise.
     pub(super) from: u64,
     /// The last seq that it covers.
     pub(super) to: u64,
-    /// A note about parts other than text, if there are any.
+    /// The change to report if the item also has parts other than text, which are left out.
     pub(super) rest: Option<&'static str>,
     /// The message in the context.
     pub(super) say: Say,
 }
 
-/// The newest summary of a turn. A summary in the other language is used only if none exists in the requested one, not even a
-/// redacted one.
+/// The newest summary of a turn. If the turn has a summary in the requested language, even a redacted one, summaries in
+/// the other language are ignored.
 pub(super) fn newest(items: &[Item], variant: Variant) -> Option<Summary> {
     let summaries = || {
         items

@@ -11,7 +11,7 @@ use super::summary::{self, Summary};
 pub(super) struct ShapedTurn {
     pub(super) ordinal: u64,
     pub(super) first_seq: u64,
-    /// Whether it counts as a turn of the window.
+    /// Whether the turn counts towards the limit of turns.
     pub(super) counts: bool,
     pub(super) shaped: Shaped,
     /// Its newest summary.
@@ -20,7 +20,8 @@ pub(super) struct ShapedTurn {
     pub(super) tokens: u64,
 }
 
-/// The reason why an entire turn is left out; `newest` says whether it is the newest version of its turn.
+/// The reason why an entire turn is left out; `None` if it is not. `newest` says whether `row` is the turn's newest
+/// version.
 const fn omission_reason(
     row: &TurnRow,
     newest: bool,

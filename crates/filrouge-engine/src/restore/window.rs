@@ -1,4 +1,4 @@
-//! Selects the turns to restore, from the newest back, until a limit is reached. Older ones are not read (P8).
+//! Selects the turns to restore, from the newest back, until a limit is reached. Older turns are not read (P8).
 
 use std::collections::HashMap;
 
@@ -15,8 +15,8 @@ use super::summary::Summary;
 use super::turns::{ShapedTurn, shape_turn};
 use crate::conversation::CONTENTS_MAX;
 
-/// The maximum number of turn rows read at once. A page's items are freed before the next page is read, so that memory is
-/// reused.
+/// The maximum number of turn rows read at once. The items of one page are freed before the next page is read, so that
+/// their memory is reused.
 const ALL_ROWS: usize = 256;
 /// The size of the first page if tokens limit the window.
 const FIRST_ROWS: usize = 16;
@@ -36,7 +36,8 @@ pub(super) struct Reader<'a, 'v, V: ?Sized> {
     low: u64,
     /// Bytes of contents that may still be read.
     room: usize,
-    /// The turns of the window, including those without blocks, because their items are reported too.
+    /// The turns of the window, newest first. Turns without blocks are included, because their items are reported as
+    /// well.
     picked: Vec<ShapedTurn>,
     /// Number of picked turns that count towards the query's `last_turns`.
     turns: usize,
@@ -100,7 +101,7 @@ impl<'a, 'v, V: View + ?Sized> Reader<'a, 'v, V> {
         Ok(self.finish())
     }
 
-    /// Reads the items from the oldest of these turns up to those already read.
+    /// Reads the items from the beginning of the oldest of these turns up to the items already read.
     fn read_items(&mut self, rows: &[TurnRow]) -> Result<(), Failure> {
         let first = rows.iter().map(|r| r.first_seq).min().unwrap_or(self.low);
         if first >= self.low {
@@ -125,7 +126,7 @@ impl<'a, 'v, V: View + ?Sized> Reader<'a, 'v, V> {
         Ok(())
     }
 
-    /// Picks turns until a limit is reached. Returns whether none was reached.
+    /// Picks turns until a limit is reached. Returns `false` if one was reached.
     fn pick_all(&mut self, rows: &[TurnRow]) -> bool {
         for row in rows {
             let newest = self.picked.last().is_none_or(|p| p.ordinal != row.ordinal);
@@ -140,7 +141,7 @@ impl<'a, 'v, V: View + ?Sized> Reader<'a, 'v, V> {
         true
     }
 
-    /// Picks a turn, if it fits.
+    /// Picks a turn if it fits in the limit of tokens; returns `false` if it does not.
     fn pick(&mut self, mut turn: ShapedTurn) -> bool {
         self.mark_unanswered(&mut turn.shaped.turn);
         turn.tokens = tokens(&turn.shaped);
@@ -158,7 +159,7 @@ impl<'a, 'v, V: View + ?Sized> Reader<'a, 'v, V> {
         true
     }
 
-    /// Marks an open turn without an answer if later turns follow, so that speakers alternate.
+    /// Adds a mark to an open turn without an answer if later turns follow, so that speakers alternate.
     fn mark_unanswered(&self, turn: &mut PlanTurn) {
         let answered = matches!(turn.blocks.last(), Some(Block::Say(say)) if say.speaker == Speaker::Assistant);
         if turn.status == TurnStatus::Open
@@ -198,8 +199,8 @@ impl<'a, 'v, V: View + ?Sized> Reader<'a, 'v, V> {
             .broken(Some(seq), "the item belongs to a turn that does not exist")
     }
 
-    /// Uses the summary in place of the turns that are left out, if it fits. To make it fit, drops the oldest picked turns that
-    /// the summary covers.
+    /// The summary that replaces the turns that are left out; `None` if there is none, or if it does not fit in the
+    /// limit of tokens. To make it fit, drops the oldest picked turns that the summary covers.
     fn make_room(&mut self) -> Option<Say> {
         let oldest = self.picked.iter().map(|p| p.first_seq).min()?;
         let summary = self
@@ -241,7 +242,7 @@ impl<'a, 'v, V: View + ?Sized> Reader<'a, 'v, V> {
         dispositions.is_some_and(|dispositions| dispositions.iter().all(|f| covered(f.seq)))
     }
 
-    /// Keeps the first `keep` picked turns, with all versions of the last one.
+    /// Keeps the first `keep` picked turns, which are the newest ones, and all versions of the last of these.
     fn drop_older(&mut self, mut keep: usize) {
         let ordinal = |at: usize| self.picked.get(at).map(|p| p.ordinal);
         while keep > 0 && ordinal(keep).is_some_and(|o| ordinal(keep - 1) == Some(o)) {

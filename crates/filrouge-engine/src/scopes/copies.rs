@@ -1,6 +1,6 @@
-//! Updates the copies in the hot store after commits of the ledger. Each commit causes a step, which is the update of one copy.
-//! Steps go through a bounded queue, so that no write waits for the hot store. Removals that must precede the answer to a write
-//! bypass the queue.
+//! Updates copies of durable sessions in the hot store after commits of the ledger. Each commit causes a *step*, which
+//! is the update of one copy. Steps go through a bounded queue, so that no write waits for the hot store. Removals must
+//! be done before a write that deletes contents returns, so they bypass the queue.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
@@ -25,6 +25,7 @@ const REMOVALS: usize = 10_000;
 /// The interval between two retries of failed removals.
 const RETRY_EVERY: Duration = Duration::from_secs(1);
 
+/// A job of the task that sends to the hot store.
 enum Job {
     Step(HotKey, RecentUpdate),
     /// Answered when all jobs before it are done.
@@ -36,7 +37,8 @@ enum Job {
 pub(super) struct Removal {
     /// Afterwards the hot store refuses copies and updates older than this seq.
     seq: u64,
-    /// Whether to remove an ephemeral session of that name as well: there may be one that was never moved into the ledger.
+    /// Whether to remove an ephemeral session of the same id as well: there may be one that was never moved into the
+    /// ledger.
     session: bool,
 }
 
@@ -49,7 +51,7 @@ impl Removal {
         }
     }
 
-    /// Removes the copy and an ephemeral session of that name.
+    /// Removes the copy and an ephemeral session of the same id.
     pub(super) const fn of_session(seq: u64) -> Self {
         Self { seq, session: true }
     }
@@ -74,6 +76,7 @@ struct Shared {
     tally: Arc<TierTally>,
     /// Number of queued steps.
     waiting: AtomicU64,
+    /// The number of bytes of turns in queued steps.
     bytes: AtomicUsize,
     /// Removals that failed.
     removals: Mutex<HashMap<HotKey, Removal>>,
@@ -81,7 +84,8 @@ struct Shared {
     unkept: Cache<HotKey, ()>,
 }
 
-/// A removal that belongs to a write. If the write ends early for any reason, the copy is removed later.
+/// A removal that belongs to a write. If this is dropped before the copy was removed or the removal cancelled, the copy
+/// is removed later.
 pub(super) struct PendingRemoval {
     shared: Arc<Shared>,
     key: HotKey,
@@ -94,7 +98,7 @@ impl PendingRemoval {
         self.removal = None;
     }
 
-    /// Removes the copy from the hot store. A failure is retried until the store answers.
+    /// Removes the copy from the hot store. A removal that fails is retried until it succeeds.
     pub(super) async fn remove(mut self, removal: Removal) {
         self.removal = Some(removal);
         match self.shared.remove(self.key, removal).await {
@@ -128,7 +132,8 @@ fn bytes_of(step: &RecentUpdate) -> usize {
 }
 
 impl Copies {
-    /// Starts the task that sends; it ends when this is dropped. Call it within a Tokio runtime.
+    /// Starts the task that sends to the hot store; the task ends when this value is dropped. Call it within a Tokio
+    /// runtime.
     pub(super) fn start(hot: Arc<dyn HotStore>, tally: Arc<TierTally>) -> Self {
         let (jobs, waiting) = mpsc::channel(QUEUE);
         let shared = Arc::new(Shared {
@@ -143,7 +148,8 @@ impl Copies {
         Self { jobs, shared }
     }
 
-    /// Whether steps are accepted: not while the hot store is known to fail.
+    /// Whether steps are accepted. While the hot store is known to fail, they are not, and each call counts a dropped
+    /// step.
     pub(super) fn accepts_steps(&self) -> bool {
         let accepts = self.shared.hot.failure().is_none();
         if !accepts {
@@ -185,7 +191,7 @@ impl Copies {
         locked(&self.shared.removals).contains_key(key) || self.shared.unkept.get(key).is_some()
     }
 
-    /// Number of copies that still have to be removed.
+    /// The number of copies whose removal is to be retried.
     pub(super) fn unremoved(&self) -> u64 {
         locked(&self.shared.removals).len() as u64
     }
@@ -251,7 +257,7 @@ impl Shared {
         sizes.into_iter().for_each(|bytes| self.done(bytes));
     }
 
-    /// Retries failed removals until one fails again.
+    /// Retries failed removals; stops at the first one that fails again.
     async fn retry_removals(&self) {
         let due: Vec<(HotKey, Removal)> = {
             let removals = locked(&self.removals);
@@ -265,6 +271,7 @@ impl Shared {
     }
 }
 
+/// Does the queued jobs and retries failed removals, until [`Copies`] is dropped.
 async fn send(shared: Arc<Shared>, mut waiting: mpsc::Receiver<Job>) {
     let mut jobs = Vec::new();
     let mut again = tokio::time::interval(RETRY_EVERY);

@@ -1,5 +1,6 @@
-//! Keeps redactions of ephemeral sessions permanent. The ledger notes the minimum version of each session that may be used, so
-//! that no older dump, lagging replica or failover of the hot store restores redacted contents (DESIGN §7, §9).
+//! Makes redactions of ephemeral sessions permanent (DESIGN §7, §9). A note in the ledger says from which version on a
+//! redacted session may be used. So no older dump, lagging replica or failover of the hot store can restore redacted
+//! contents.
 
 use std::sync::Arc;
 
@@ -9,7 +10,9 @@ use filrouge_store::hot::{Edition, Gate, HotKey};
 use filrouge_store::ledger::Note;
 use filrouge_types::{ErrorCode, Failure, SessionId, TenantId};
 
-/// The maximum number of incarnations of one session that are noted. More would take that many cycles of expiry and redaction.
+/// The maximum number of incarnations of one session id that are noted; beyond it, the oldest is dropped. An
+/// incarnation is the session from its creation to its expiry, so this number takes as many cycles of creation,
+/// redaction and expiry.
 const INCARNATIONS_MAX: usize = 256;
 /// The maximum number of tries to write a note that others change at the same time.
 const TRIES: usize = 64;
@@ -83,7 +86,7 @@ impl LedgerGate {
         format!("hot/{}", HotKey::new(self.0.store_id(), tenant, session))
     }
 
-    /// Admits the session only in `edition` or a newer version from now on.
+    /// From now on, admits the incarnation of `edition` only in that version or a newer one.
     ///
     /// # Errors
     /// Those of the ledger.

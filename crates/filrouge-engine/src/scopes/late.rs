@@ -1,5 +1,6 @@
-//! Late turns: turns that reach the ledger after their session, because the hot store did not answer at login. Each is written
-//! as a complete turn, like imported history; its id stays the same, because it is derived from its request (DESIGN §7).
+//! Late turns (DESIGN §7): turns that reach the ledger only after their session, because the hot store did not answer
+//! at login. Each is written as a complete turn, like imported history. A turn's id stays the same, because it is
+//! derived from the turn's request.
 
 use std::sync::Arc;
 
@@ -17,12 +18,13 @@ struct Late {
     event: StartEvent,
     entries: Vec<Entry>,
     status: TurnStatus,
-    /// Whether any of its contents were redacted: then none of it is moved.
+    /// Whether any content of the turn was redacted. Such a turn is not moved at all.
     redacted: bool,
 }
 
 impl TieredLedger {
-    /// Writes those turns of `adopt` into the ledger that it does not have.
+    /// Writes into the ledger those turns of `adopt` that it does not have. A turn that the ledger refuses permanently
+    /// is skipped and counted.
     pub(super) async fn move_late_turns(
         &self,
         owner: &Scope,
@@ -50,7 +52,7 @@ impl TieredLedger {
         Ok(())
     }
 
-    /// The turns that the ledger does not have.
+    /// The ids of those `turns` that the ledger does not have.
     async fn missing(
         &self,
         owner: &Scope,
@@ -146,7 +148,7 @@ impl Late {
     }
 }
 
-/// The item as its caller supplied it, with the time at which it was recorded.
+/// The item's body as its caller supplied it. If the caller gave no time, `occurred_at` is the time of the recording.
 fn as_supplied(item: &Item) -> ItemBody {
     ItemBody {
         occurred_at: Some(item.when()),

@@ -28,7 +28,7 @@ fn returnable(query: SnapshotQuery) -> (SnapshotQuery, impl FnOnce() -> Option<S
 }
 
 impl TieredLedger {
-    /// Whether a write to this session now would go only to the hot store.
+    /// Whether a write to this session, if made now, would go only to the hot store.
     ///
     /// # Errors
     /// Those of both stores.
@@ -62,7 +62,7 @@ impl TieredLedger {
         self.hot.health().await
     }
 
-    /// The state of the session's copy in the hot store after a redaction or an erasure was answered.
+    /// Whether the session's contents were removed from the hot store, once a redaction or an erasure has returned.
     #[must_use]
     pub fn receipt(&self, scope: &Scope, session: &SessionId) -> HotReceipt {
         match self.copies.is_unremoved(&self.key(scope, session)) {
@@ -71,7 +71,7 @@ impl TieredLedger {
         }
     }
 
-    /// Runs a query about one session on the tier that holds it.
+    /// Runs a query about one session on the tier that has the session.
     pub(super) async fn inspect_session(
         &self,
         scope: &Scope,

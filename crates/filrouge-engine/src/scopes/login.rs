@@ -1,8 +1,8 @@
 //! Login: an ephemeral session gets an owner and is moved into the ledger completely (DESIGN §7).
 //!
-//! Three steps, and the process may be killed after each: the link, which the rules grant to one identity only; the adoption of
-//! the session by the ledger in one transaction; and the end of the ephemeral session. A retry, or the owner's next write,
-//! completes the remaining steps.
+//! A login has three steps. It links the ephemeral session to the identity, which the rules allow to only one identity.
+//! It writes the session into the ledger, in one transaction. It removes the ephemeral session. If the process is
+//! killed after a step, a retry or the owner's next write completes the remaining steps.
 
 use std::sync::Arc;
 
@@ -17,15 +17,15 @@ use super::TieredLedger;
 use super::route::{InLedger, foreign, may_create};
 use super::tally::is_hot;
 
-/// The maximum number of times that a login fetches new writes; the rest is left to the owner's next write.
+/// The maximum number of rounds in which a login moves what was written to the ephemeral session in the meantime. The
+/// owner's next write moves the rest.
 const ROUNDS: usize = 8;
 /// The number of events per read.
 const EVENTS: usize = 500;
 
 impl TieredLedger {
-    /// Moves the session of a command into the ledger if the hot store has it. If the hot store does not answer, a write that
-    /// may create its session proceeds without the move; [`Self::search`] moves the remaining turns
-    /// later.
+    /// Moves the session of a command into the ledger if the hot store has it. If the hot store does not answer, a
+    /// write that may create its session proceeds without the move; [`Self::search`] moves the turns later.
     pub(super) async fn login(
         &self,
         command: &Command,
@@ -54,7 +54,8 @@ impl TieredLedger {
         }
     }
 
-    /// Lets the rules decide who owns the session from now on.
+    /// Links the ephemeral session to the identity. The failure is the one that the ledger's rules would give for the
+    /// command.
     async fn link(
         &self,
         command: &Command,
@@ -75,7 +76,8 @@ impl TieredLedger {
                     foreign(&command.write, session)
                 })
             }
-            // The session's secret was not presented; or the session is gone, and then there is nothing to link.
+            // Either the session's secret was not presented, or the session is gone. If it is gone, there is nothing to
+            // link.
             ErrorCode::SessionNotFound => {
                 if self.ephemeral.holds(&scope.tenant, session).await? {
                     return Err(foreign(&command.write, session));
@@ -103,8 +105,8 @@ impl TieredLedger {
         self.ephemeral.write(&command).await.map(|_| ())
     }
 
-    /// Moves a linked session into the ledger, and ends the ephemeral one. Returns `false` if others kept writing to it, so
-    /// that some of it is left.
+    /// Moves a linked session into the ledger, and removes the ephemeral one. Returns `false` if others kept writing to
+    /// the ephemeral session, so that a part of it remains.
     async fn move_in(
         &self,
         tenant: &TenantId,
@@ -120,7 +122,8 @@ impl TieredLedger {
             };
             self.adopt(tenant, identity, adopt).await?;
             self.move_events(tenant, session, identity).await?;
-            // Fails if the session has changed since: then there is more to move.
+            // `forget` returns `false` if the ephemeral session has changed since `edition`: then there is more to
+            // move.
             if self
                 .ephemeral
                 .forget(tenant, session, Some(edition))
@@ -229,7 +232,7 @@ impl TieredLedger {
         }
     }
 
-    /// The fields that a tenant's sessions keep.
+    /// The fields that a login keeps when it moves a session of this tenant into the ledger.
     pub(super) fn keep(&self, tenant: &TenantId) -> &FieldRetention {
         self.options
             .keep_in
@@ -237,8 +240,8 @@ impl TieredLedger {
             .unwrap_or(&self.options.keep)
     }
 
-    /// Searches the hot store for turns of a session that is in the ledger, and moves them there: once in each process, if the
-    /// hot store answers.
+    /// Searches the hot store for turns of a session that is in the ledger, and moves them into the ledger. Once this
+    /// has succeeded, this process does not search for the session again. A failure is only logged.
     pub(super) async fn search(&self, scope: &Scope, session: &SessionId, identity: &IdentityId) {
         let searched = async {
             if !self.ephemeral.holds(&scope.tenant, session).await? {
@@ -263,7 +266,8 @@ impl TieredLedger {
         }
     }
 
-    /// Like [`Self::search`], on behalf of the session's owner: contents that the operator redacts may still be in the hot store.
+    /// Like [`Self::search`], but for a write of the operator, and on behalf of the session's owner. It precedes a
+    /// redaction or an erasure, because the contents concerned may still be in the hot store.
     pub(super) async fn search_for_owner(&self, scope: &Scope, session: &SessionId) {
         let key = self.key(scope, session);
         if self
@@ -282,8 +286,9 @@ impl TieredLedger {
         }
     }
 
-    /// Links the part of a session that is left in the hot store, so that its secret and other owners are respected, and moves
-    /// it. Returns `true` if the hot store has nothing more for this owner: no part at all, or only another owner's.
+    /// Moves the part of a session that is left in the hot store. Links that part first, so that the rules check its
+    /// secret and its owner. Returns `true` if the hot store has nothing more for this owner: no part at all, or only
+    /// another owner's.
     async fn move_remaining(
         &self,
         scope: &Scope,
@@ -300,8 +305,8 @@ impl TieredLedger {
                 self.tally.count(|counts| counts.late_refused += 1);
                 tracing::warn!(tenant_id = %scope.tenant, session_id = %session, code = failure.code.as_str(),
                     "[SESSIONS][LOGIN] the hot store's part of the session has another owner");
-                // Another owner's part stays with that owner. Without the session's secret, a later write that
-                // presents it moves the part.
+                // Another owner's part stays with that owner. If only the session's secret was missing, a later write
+                // that presents the secret moves the part.
                 Ok(failure.code == ErrorCode::SessionLinked)
             }
         }

@@ -27,7 +27,7 @@ pub struct TierOptions {
     pub keep: FieldRetention,
     /// Exceptions from `keep`, by tenant.
     pub keep_in: HashMap<TenantId, FieldRetention>,
-    /// Silence after which an open turn of an ephemeral session counts as interrupted.
+    /// The time without a write after which an open turn of an ephemeral session counts as interrupted.
     pub turn_timeout: Duration,
 }
 

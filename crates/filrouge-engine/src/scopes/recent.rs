@@ -1,8 +1,9 @@
-//! The newest turns of a durable session, from a copy that is known to equal the ledger's answer (DESIGN §7).
+//! The newest turns of a durable session, from a copy in the hot store that is known to equal the ledger's turns
+//! (DESIGN §7).
 //!
-//! One indexed read of the ledger says who owns the session and which history it has; the copy is used if it is of that
-//! history. While the ledger does not answer, a copy is used only for callers who may see it as far as this process knows, and
-//! the response names the copy's seq.
+//! One indexed read of the ledger returns the session's owner and the version of its history. The copy is used if it is
+//! of that version. While the ledger does not answer, a copy is used only for callers who may see it as far as this
+//! process knows, and the response names the seq up to which the copy goes.
 
 use filrouge_store::command::{Scope, Viewer};
 use filrouge_store::hot::{HistoryVersion, HotKey, HotStore, HotTurn, Recent, RecentFill};
@@ -17,12 +18,12 @@ use super::verified::Verified;
 use super::view::{HotState, RecentTurns};
 use super::{DurablePolicy, TieredLedger, sealed};
 
-/// The minimum number of turns that are requested for a copy.
+/// The minimum number of turns that are read from the ledger to build a copy.
 const FILL: usize = 50;
 /// The maximum number of copies that are built at once.
 pub(super) const FILLS: u32 = 8;
 
-/// The ledger's answer about a session.
+/// What the ledger says about a session: the version of its history, and the viewer's access.
 pub(super) struct LedgerHead {
     pub(super) as_of: HistoryVersion,
     /// Whether the viewer's access is permanent, because it is the operator or the session's owner.
@@ -55,17 +56,17 @@ enum Miss {
     Failing,
     /// There is no copy.
     Absent,
-    /// It is a copy of another history.
+    /// The copy is of another version of the history.
     Stale,
-    /// It has fewer turns than were requested.
+    /// The copy has fewer turns than were requested.
     Short,
-    /// It is too large for one page.
+    /// The requested turns are too large for one page.
     Large,
-    /// It fails verification.
+    /// A turn of the copy fails verification.
     Unreadable,
 }
 
-/// Whether the failure means that the ledger has not answered.
+/// Whether the failure means that the ledger does not answer.
 pub(super) fn is_silent(failure: &Failure) -> bool {
     matches!(
         failure.code,
@@ -74,8 +75,8 @@ pub(super) fn is_silent(failure: &Failure) -> bool {
 }
 
 impl TieredLedger {
-    /// The newest finalized turns of a session, if a copy is available that is known to equal the ledger's answer, or that may
-    /// be used while the ledger does not answer. `None` means that the caller must query the ledger.
+    /// The newest finalized turns of a session, if a copy is available that is known to equal the ledger's turns, or
+    /// that may be used while the ledger does not answer. `None` means that the caller must query the ledger.
     ///
     /// # Errors
     /// `session_not_found`, `integrity_error`, and those of the ledger.
@@ -86,7 +87,8 @@ impl TieredLedger {
         limit: usize,
     ) -> Result<Option<RecentTurns>, Failure> {
         let ephemeral = self.options.durable == DurablePolicy::Authenticated;
-        // An anonymous caller sees no durable session that still grows.
+        // Under `durable = authenticated`, a durable session that still grows has an owner, so an anonymous caller does
+        // not see it.
         if ephemeral && scope.viewer == Viewer::EndUser(None) || self.hot.failure().is_some() {
             return Ok(None);
         }
@@ -116,7 +118,8 @@ impl TieredLedger {
         self.ledger.query_session(scope, session, read_head).await
     }
 
-    /// The page of a copy of the ledger's current history; on a miss, builds a copy for the next reader.
+    /// The page of a copy that is of `as_of`, the ledger's current version. If there is none, starts to build a copy
+    /// for the next reader.
     fn fresh(
         &self,
         key: HotKey,
@@ -160,7 +163,7 @@ impl TieredLedger {
         None
     }
 
-    /// Whether a new copy would have more turns than the last one.
+    /// Whether a copy built now, up to `seq` and for `limit` turns, could have more turns than the previous copy.
     fn reaches_further(&self, key: &HotKey, seq: u64, limit: usize) -> bool {
         let last = self.filled.get(key);
         last.is_none_or(|(copied_seq, copied_limit)| copied_seq != seq || copied_limit < limit)
@@ -190,7 +193,7 @@ impl TieredLedger {
             return Err(failure);
         };
         if short {
-            // The next page starts with the turn before, which the ledger has.
+            // The next page starts with the turn before the oldest one of the copy; only the ledger has it.
             page.next_cursor = oldest.filter(|n| *n > 1).map(|n| cursor(n - 1));
         }
         self.tally.count(|counts| counts.recent_as_of += 1);
@@ -198,7 +201,7 @@ impl TieredLedger {
         Ok(Some(page))
     }
 
-    /// A page of a copy, equal to the ledger's.
+    /// A page of a copy. It equals the page that the ledger would return for the copied version.
     fn page(&self, key: &HotKey, copy: Recent, limit: usize) -> Result<RecentTurns, Miss> {
         let mut turns = copy.turns;
         let more = turns.len().checked_sub(limit).filter(|more| *more > 0);
@@ -215,7 +218,8 @@ impl TieredLedger {
             bytes += json.len();
             shown.push(json);
         }
-        // The ledger ends a page early at about this many bytes; only its own count determines where.
+        // The ledger ends a page early at about this many bytes. The exact place depends on the ledger's own count,
+        // which is unknown here.
         if bytes >= RECORDS_BYTES {
             return Err(Miss::Large);
         }
@@ -274,11 +278,12 @@ impl TieredLedger {
     }
 }
 
-/// The ledger's cursor: starts with the newest version of the turn.
+/// The ledger's cursor for a page that starts with the newest version of turn number `ordinal`.
 fn cursor(ordinal: u64) -> String {
     ((ordinal << 8) | 0xff).to_string()
 }
 
+/// Builds a copy of the session's newest finalized turns from the ledger, and stores it in the hot store.
 async fn fill(
     ledger: &dyn Ledger,
     hot: &dyn HotStore,
@@ -335,9 +340,10 @@ fn within(mut fill: RecentFill, bytes: u64) -> RecentFill {
 }
 
 impl Verified {
-    /// Whether an existing copy may be shown to the viewer without querying the ledger.
+    /// Whether a copy of version `copy` may be shown to the viewer without querying the ledger.
     fn admits(&self, copy: HistoryVersion) -> bool {
-        // An owner may have been assigned since; then a newer copy may not be visible to this viewer.
+        // A newer copy is shown only to the operator and the owner: for any other viewer, the session may have been
+        // given an owner since.
         copy == self.as_of || (self.owned && copy.seq > self.as_of.seq)
     }
 }

@@ -1,4 +1,5 @@
-//! Routing: which tier answers, the ledger or the hot store for a session that is only there (DESIGN §7).
+//! Routing: decides which tier a request for a session goes to. That is the hot store for a session that exists only
+//! there, and the ledger for any other (DESIGN §7).
 
 use filrouge_store::command::{Command, LeaseRequest, Scope, Viewer, Write};
 use filrouge_store::hot::HotKey;
@@ -8,19 +9,20 @@ use filrouge_types::{ErrorCode, Failure, IdentityId, SessionId};
 use super::tally::is_hot;
 use super::{DurablePolicy, TieredLedger};
 
-/// The tier that holds a session.
+/// The tier that a write to a session goes to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum SessionTier {
-    /// The ledger, or it is to be created there.
+    /// The ledger: the session is there, or is to be created there.
     Ledger,
-    /// Only the hot store, or it is to be created there.
+    /// The hot store: the session is only there, or is to be created there.
     Hot,
 }
 
-/// The state of a session that is in the ledger, which it never leaves.
+/// What this process remembers of a session that is in the ledger. A session never leaves the ledger.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(super) struct InLedger {
-    /// Whether the hot store is known to hold nothing more of it.
+    /// Whether the hot store was searched for turns of the session from before it was moved into the ledger, and none
+    /// are left.
     pub(super) searched: bool,
 }
 
@@ -36,7 +38,7 @@ pub(super) fn may_create(write: &Write) -> bool {
     }
 }
 
-/// The failure with which the rules refuse another owner's session to a writer (P6).
+/// The failure with which the ledger's rules refuse a write to another owner's session (P6).
 pub(super) fn foreign(write: &Write, session: &SessionId) -> Failure {
     if may_create(write) {
         session_conflict()
@@ -51,12 +53,12 @@ impl TieredLedger {
         HotKey::new(self.ledger.store_id(), &scope.tenant, session)
     }
 
-    /// Whether sessions may be outside the ledger.
+    /// Whether there may be ephemeral sessions, which are only in the hot store.
     pub(super) fn has_scopes(&self) -> bool {
         self.options.durable == DurablePolicy::Authenticated
     }
 
-    /// Whether the ledger has the session, with any owner, or its tombstone.
+    /// What is remembered of the session if the ledger has it, under any owner, or has its tombstone; otherwise `None`.
     pub(super) async fn in_ledger(
         &self,
         scope: &Scope,
@@ -81,7 +83,8 @@ impl TieredLedger {
         }))
     }
 
-    /// The tier that a write goes to. If its caller has an identity, the session is moved into the ledger first.
+    /// The tier that a write goes to. If the caller has an identity, or the write links the session to one, an
+    /// ephemeral session is first moved into the ledger.
     pub(super) async fn tier_of_write(&self, command: &Command) -> Result<SessionTier, Failure> {
         let (scope, write) = (&command.scope, &command.write);
         let Some(session) = write.session_id() else {
@@ -107,8 +110,8 @@ impl TieredLedger {
         }
     }
 
-    /// The tier that a write of the operator goes to. Such a write is no login unless it is a link. A write that may create its
-    /// session proceeds without the hot store while the hot store does not answer.
+    /// The tier that a write of the operator goes to. Only a link moves an ephemeral session into the ledger. While the
+    /// hot store does not answer, a write that may create its session goes to the ledger, and any other write fails.
     async fn tier_of_operator_write(
         &self,
         command: &Command,
@@ -136,7 +139,7 @@ impl TieredLedger {
         }
     }
 
-    /// Whether the session is only in the hot store. Then no commit of the ledger concerns it.
+    /// Whether the session is only in the hot store, so that no commit of the ledger concerns it.
     ///
     /// # Errors
     /// Those of both stores.
@@ -149,7 +152,8 @@ impl TieredLedger {
     }
 }
 
-/// The session's owner after the write: the caller, or the identity it is linked to.
+/// The identity that owns the session after the write: the one that the write links it to, or else the caller. `None`
+/// if the caller is anonymous or the operator.
 pub(super) fn identity_of(command: &Command) -> Option<&IdentityId> {
     match &command.write {
         Write::Link(link) => Some(&link.identity_id),

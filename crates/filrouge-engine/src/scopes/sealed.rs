@@ -1,9 +1,11 @@
-//! Records of copies: a MAC precedes the JSON, so that no record is returned that was changed or moved in the hot store (P7).
+//! The records of a copy. A copy consists of a session's recent turns in the hot store, one record per turn. In a
+//! record a MAC precedes the JSON, so that a record that was changed or moved in the hot store is never returned (P7).
 
 use filrouge_store::hot::HotKey;
 use filrouge_store::{Domain, KeyId, Keyring, MAC_BYTES, equal_macs};
 
-/// Format version of the records; it changes with the public JSON of a turn. Records of another version are rejected.
+/// The version of the records' format; change it whenever the public JSON of a turn changes. Records of another version
+/// are rejected.
 const FORMAT: u8 = 1;
 /// Bytes that precede the JSON: the key's id and the MAC.
 const HEAD: usize = 4 + MAC_BYTES;
@@ -34,7 +36,8 @@ pub(super) fn seal(keyring: &Keyring, key: &HotKey, ordinal: u64, json: &[u8]) -
     record
 }
 
-/// The JSON of a record; `None` if it was not sealed for this turn or was changed.
+/// The JSON in a record; `None` if the record was sealed for another turn, in another format or with an unknown key, or
+/// was changed since.
 pub(super) fn open(
     keyring: &Keyring,
     key: &HotKey,

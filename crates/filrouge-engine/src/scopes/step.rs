@@ -1,4 +1,5 @@
-//! The update that a write to the ledger causes in the copy of the session's recent turns (DESIGN §7).
+//! Steps. A step is the update that a write to the ledger causes in the hot store's copy of the session's recent turns
+//! (DESIGN §7).
 
 use filrouge_store::Keyring;
 use filrouge_store::command::{Outcome, WrittenRange};
@@ -7,7 +8,7 @@ use filrouge_types::{ErrorCode, Failure, Turn, TurnStatus};
 
 use super::sealed::seal;
 
-/// The items that a write has added.
+/// The range of the items that a write has added; `None` if it has added none.
 pub(super) const fn written_range(outcome: &Outcome) -> Option<&WrittenRange> {
     match outcome {
         Outcome::Session { put, .. }
@@ -24,7 +25,7 @@ pub(super) const fn written_range(outcome: &Outcome) -> Option<&WrittenRange> {
     }
 }
 
-/// The history after a write.
+/// The version of the session's history after a write that added `put`.
 pub(super) const fn after(put: &WrittenRange) -> HistoryVersion {
     HistoryVersion {
         seq: put.last_seq,
@@ -32,7 +33,7 @@ pub(super) const fn after(put: &WrittenRange) -> HistoryVersion {
     }
 }
 
-/// The step of a write that added items; `None` for one that adds nothing to the copy.
+/// The step of a write. `None` if the write added no items, or if it created the session, which then has no copy yet.
 ///
 /// # Errors
 /// If the turn cannot be serialized as JSON.
@@ -45,7 +46,7 @@ pub(super) fn step(
         return Ok(None);
     };
     if let Outcome::Session { created: true, .. } = outcome {
-        // An adopted session has no copy yet.
+        // A new session that comes with items was adopted: moved here with its history.
         return Ok(None);
     }
     let mut step = RecentUpdate {
@@ -62,14 +63,14 @@ pub(super) fn step(
         if newest && turn.status == TurnStatus::Finalized {
             step.puts = Some(hot_turn(turn, key, keyring)?);
         } else if newest {
-            // The turn that it replaces is not shown any more.
+            // The turn is not finalized, so it is not shown. An older version that it replaces is not shown any more.
             step.removes = vec![turn.ordinal];
         }
     }
     Ok(Some(step))
 }
 
-/// A turn as a copy stores it: the public record that a read returns.
+/// A turn as a copy stores it: its sealed public JSON, as a read of the turn returns it.
 ///
 /// # Errors
 /// If it cannot be serialized as JSON.

@@ -19,7 +19,7 @@ impl TierTally {
         add(&mut self.counts.lock().unwrap_or_else(PoisonError::into_inner));
     }
 
-    /// The counts, without those that other components keep; the caller adds them.
+    /// The counts that are kept here. The caller adds those that other components keep.
     pub(super) fn counts(&self) -> TierCounts {
         *self.counts.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -41,7 +41,8 @@ impl TierTally {
         }
     }
 
-    /// Returns a hot store's answer unchanged; counts it if it is a failure of the hot store.
+    /// Returns an answer of the hot store unchanged. Counts it if the hot store did not answer, and logs when that
+    /// begins or ends.
     pub(super) fn observe<T>(&self, answer: Result<T, Failure>) -> Result<T, Failure> {
         match &answer {
             Ok(_) => self.hot_answered(),
@@ -52,7 +53,7 @@ impl TierTally {
     }
 }
 
-/// Whether `failure` is a failure of the hot store.
+/// Whether the failure is that the hot store did not answer.
 pub(super) fn is_hot(failure: &Failure) -> bool {
     failure.code == filrouge_types::ErrorCode::HotUnavailable
 }

@@ -1,5 +1,5 @@
-//! The sessions that the ledger has shown in this process, each with its viewers. Only these may be shown while the ledger does
-//! not answer.
+//! Remembers which sessions the ledger has shown to which viewers in this process. While the ledger does not answer, a
+//! viewer may be shown only a session that it was shown before.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -12,17 +12,18 @@ use quick_cache::unsync::Cache;
 use super::TieredLedger;
 use super::recent::{LedgerHead, is_silent};
 
-/// The maximum number of sessions remembered.
+/// The maximum number of sessions that are remembered.
 const SESSIONS: usize = 16_384;
-/// The maximum number of viewers remembered per session.
+/// The maximum number of viewers that are remembered for a session.
 const VIEWERS: usize = 4;
 
-/// The history of a session that the ledger has shown to a viewer.
+/// What a viewer was shown of a session.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Verified {
-    /// The newest history.
+    /// The newest version of the history that the ledger has shown to any viewer since this viewer was remembered.
     pub(super) as_of: HistoryVersion,
-    /// Whether the viewer's access is permanent, because it is the operator or the session's owner.
+    /// Whether the viewer is the operator or the session's owner. Such a viewer does not lose access when the session
+    /// changes.
     pub(super) owned: bool,
 }
 
@@ -33,7 +34,7 @@ struct Seen {
     verified: Verified,
 }
 
-/// The histories that the ledger has shown recently.
+/// For each session, the viewers to whom the ledger has shown it, and what they were shown.
 pub(super) struct Sightings(Mutex<Cache<HotKey, Vec<Seen>>>);
 
 impl Sightings {
@@ -45,9 +46,9 @@ impl Sightings {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Records that the ledger has shown the session to its viewer. An older history changes nothing. A newer one applies to
-    /// all remembered viewers, and those who do not own the session are forgotten, so that no caller is shown an older history
-    /// from then on.
+    /// Records that the ledger has shown the session to the scope's viewer, at the history version `as_of`. If that is
+    /// newer than what another remembered viewer was shown, that viewer's version becomes `as_of` too if the viewer is
+    /// `owned`; otherwise the viewer is forgotten. So no caller is shown an older history from then on.
     pub(super) fn note_shown(
         &self,
         key: HotKey,
@@ -85,7 +86,7 @@ impl Sightings {
         all.insert(key, seen);
     }
 
-    /// The history of the session that the viewer was shown.
+    /// What the scope's viewer was shown of the session; `None` if nothing, or if it is no longer remembered.
     pub(super) fn shown_to(&self, key: &HotKey, scope: &Scope) -> Option<Verified> {
         let all = self.locked();
         all.get(key)?
@@ -94,7 +95,7 @@ impl Sightings {
             .map(|s| s.verified)
     }
 
-    /// Whether any viewer has been shown the session.
+    /// Whether the session is remembered for any viewer.
     pub(super) fn knows(&self, key: &HotKey) -> bool {
         self.locked().contains_key(key)
     }
@@ -110,7 +111,9 @@ fn is_viewer(seen: &Seen, scope: &Scope) -> bool {
 }
 
 impl TieredLedger {
-    /// Runs a query on the ledger. Afterwards no copy older than the history that it showed is used.
+    /// Runs a query about a session on the ledger. If the scope's viewer was shown the session before, records the
+    /// history version that the query has seen, so that no older copy is used afterwards; or forgets the session if it
+    /// is no longer visible.
     pub(super) async fn inspect_durable(
         &self,
         scope: &Scope,
@@ -118,7 +121,8 @@ impl TieredLedger {
         query: SnapshotQuery,
     ) -> Result<(), Failure> {
         let key = self.key(scope, session);
-        // For strangers a known session must cost as much as one that never existed (P6).
+        // For a caller who was never shown the session, the query must take as long as one for a session that never
+        // existed (P6).
         let was_shown =
             scope.viewer == Viewer::Operator || self.verified.shown_to(&key, scope).is_some();
         if !was_shown || !self.verified.knows(&key) {
@@ -142,7 +146,7 @@ impl TieredLedger {
         match head {
             Some(Ok(head)) => self.verified.note_shown(key, scope, head.as_of, head.owned),
             Some(Err(failure)) if !is_silent(&failure) => {
-                // A caller who has never seen the session changes nothing for those who have.
+                // Only an erasure, or a caller who was shown the session before, changes what is remembered.
                 let erased = failure.code == ErrorCode::SessionErased;
                 if erased || self.verified.shown_to(&key, scope).is_some() {
                     self.verified.forget(&key);

@@ -1,4 +1,5 @@
-//! The state that a tiered ledger reports (DESIGN §7).
+//! The state that a tiered ledger reports (DESIGN §7). A *copy* is a session's recent turns in the hot store; a *step*
+//! is the update that a write to the ledger causes in a copy.
 
 use filrouge_store::hot::{EphemeralCounts, HotBounds};
 use filrouge_types::{ErrorCode, Failure, SessionId};
@@ -8,7 +9,7 @@ use filrouge_types::{ErrorCode, Failure, SessionId};
 pub struct HotView {
     /// `memory` or `redis`.
     pub kind: &'static str,
-    /// Bounds of each key.
+    /// The limits of each session in the hot store.
     pub bounds: HotBounds,
     /// The sessions that go to the ledger: `all`, or only `authenticated` ones.
     pub durable: &'static str,
@@ -21,11 +22,11 @@ pub struct HotView {
 /// Counts of a ledger and its hot store since this process started.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct TierCounts {
-    /// Requests for recent turns that a copy answered.
+    /// Requests for recent turns that a copy answered. The next five counts are of requests for recent turns as well.
     pub recent_hits: u64,
     /// Requests without a copy, or with one that had too few turns.
     pub recent_absent: u64,
-    /// Requests whose copy was of another history than the ledger's.
+    /// Requests whose copy did not match the ledger's history.
     pub recent_stale: u64,
     /// Requests where the hot store failed, or returned a record that fails verification.
     pub recent_unreadable: u64,
@@ -35,7 +36,8 @@ pub struct TierCounts {
     pub recent_fills: u64,
     /// Writes whose steps the hot store has accepted.
     pub steps_sent: u64,
-    /// Writes whose steps it did not receive: their copies are not used until they are rebuilt.
+    /// Writes whose steps the hot store did not receive. The copies of their sessions are not used until they are
+    /// rebuilt.
     pub steps_dropped: u64,
     /// Steps that are queued now.
     pub steps_waiting: u64,
@@ -47,7 +49,7 @@ pub struct TierCounts {
     pub hot_failures: u64,
     /// Ephemeral sessions that were moved into the ledger.
     pub logins: u64,
-    /// Turns of these sessions.
+    /// Turns that were moved with these sessions.
     pub backfilled_turns: u64,
     /// Turns that were moved after their session was already in the ledger.
     pub late_turns: u64,
@@ -58,11 +60,11 @@ pub struct TierCounts {
 }
 
 filrouge_types::words!(
-    /// State of a session's redacted or erased contents in the hot store.
+    /// Whether a session's redacted or erased contents are still in the hot store.
     pub enum HotReceipt: "receipt" {
-        /// They are not in the hot store.
+        /// The contents are not in the hot store.
         Erased => "erased",
-        /// The store did not answer; the removal is retried, and its copy is not used meanwhile.
+        /// The hot store did not answer. The removal is retried, and the session's copy is not used meanwhile.
         Unreachable => "unreachable",
     }
 );
@@ -70,11 +72,12 @@ filrouge_types::words!(
 /// The newest finalized turns of a session, from a copy.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RecentTurns {
-    /// Their public records as JSON, oldest first.
+    /// The turns' public records as JSON, oldest first.
     pub turns: Vec<Vec<u8>>,
-    /// The cursor of the previous page; `None` if there is none.
+    /// The cursor of the page with the next older turns; `None` if there are none.
     pub next_cursor: Option<String>,
-    /// The seq of the copy, if the ledger did not answer and could not confirm that the copy is current.
+    /// The last seq that the copy covers, if the ledger did not answer, so that the copy may be outdated; otherwise
+    /// `None`.
     pub as_of_seq: Option<u64>,
 }
 
@@ -83,15 +86,15 @@ pub struct RecentTurns {
 pub enum HotState {
     /// There is no copy.
     Absent,
-    /// It equals the ledger's history.
+    /// The copy covers the ledger's newest item.
     Same,
-    /// It lags the ledger by this many seqs.
+    /// The copy lags behind the ledger by this many seqs.
     Behind(u64),
     /// It is a copy of another history.
     Other,
 }
 
-/// The refusal of an operation that needs the ledger, for a session that is not in it (DESIGN §7).
+/// The failure of an operation that needs the ledger, for an ephemeral session (DESIGN §7).
 #[must_use]
 pub(crate) fn session_ephemeral(id: &SessionId) -> Failure {
     let what = format!("session {:?} is not in the ledger", id.as_str());

@@ -1,17 +1,18 @@
-//! Credentials that are recognized by the bytes before them.
+//! Recognizes credentials by the text before them, such as `Bearer`. Positions in this module are byte offsets; `after`
+//! is the end of the anchor, and in most functions `at` is its start (see `scan.rs`).
 
 use super::read::{Class, Text, decode, word};
 use super::shape::Shape;
 use super::verdict::{CredentialTail, Verdict, short};
 
-/// Bytes before a scheme that are searched for the header's name.
+/// The number of bytes before a scheme (`Bearer`, `Basic`) that are searched for the header's name.
 const NAME_WITHIN: usize = 32;
 const NAME: &[u8] = b"authorization";
-/// The maximum number of characters of a token that are examined.
+/// The maximum number of characters of a bearer token that are examined.
 const JUDGED: usize = 64;
 /// The maximum number of characters of `user:password` in base64 that are examined.
 const BASIC_JUDGED: usize = 256;
-/// Words in a token without a digit that mark it as a placeholder.
+/// Words that mark a token without digits as a placeholder.
 const STAND_INS: &[&[u8]] = &[
     b"token",
     b"key",
@@ -28,7 +29,8 @@ const STAND_INS: &[&[u8]] = &[
     b"value",
 ];
 
-/// The start of the text after a scheme. The anchor lacks the scheme's first letter, which precedes it.
+/// The position of the credential after a scheme such as `Bearer`. `None` if the scheme's first letter, which is not
+/// part of the anchor, does not precede the anchor.
 fn after_scheme(text: Text<'_>, at: usize, after: usize, letter: u8) -> Option<usize> {
     let first = at.checked_sub(1)?;
     if !text.bytes[first].eq_ignore_ascii_case(&letter) || !text.begins(first) {
@@ -66,7 +68,7 @@ pub(super) fn bearer(text: Text<'_>, at: usize, after: usize) -> Verdict {
     Verdict::extending(text, Shape::BearerToken, start, run.end, tail)
 }
 
-/// `Basic BASE64` (RFC 7617) that encodes a user and a password; `at` is the position of `asic `.
+/// `Basic BASE64` (RFC 7617), where the base64 encodes a user and a password; `at` is the position of `asic `.
 pub(super) fn basic(text: Text<'_>, at: usize, after: usize) -> Verdict {
     let Some(start) = after_scheme(text, at, after, b'b') else {
         return Verdict::No;
@@ -82,7 +84,7 @@ pub(super) fn basic(text: Text<'_>, at: usize, after: usize) -> Verdict {
     if decoded.len() < least || !decoded.contains(&b':') || !decoded.iter().all(readable) {
         return Verdict::No;
     }
-    // A mask that follows means that this is the rest of a credential that was partly masked.
+    // If a mask follows, this is what remains of a credential whose other part was masked.
     match text.literal(run.end, b"[masked:") {
         None => return Verdict::More(start),
         Some(true) => return Verdict::No,
@@ -100,7 +102,8 @@ pub(super) fn aws_secret(text: Text<'_>, after: usize) -> Verdict {
         + between
             .take_while(|b| b" \t\r\n\"'`\\:=>,()|".contains(b))
             .count();
-    // After a backslash the first letter belongs to an escape: `\\nabc` is no value.
+    // If a backslash precedes the run, its first letter belongs to an escape (`\nabc`), so the run is no value: see
+    // below.
     if text.unknown(start) || start == after {
         return if text.unknown(start) {
             Verdict::More(start)
@@ -124,7 +127,7 @@ pub(super) fn aws_secret(text: Text<'_>, after: usize) -> Verdict {
     Verdict::found(Shape::AwsSecretKey, start, run.end)
 }
 
-/// The key in an Azure connection string: 32 or 64 bytes in base64.
+/// The key in an Azure connection string, 32 or 64 bytes in base64; `start` is the position after `AccountKey=`.
 pub(super) fn storage_key(text: Text<'_>, start: usize) -> Verdict {
     const LEAST: usize = 43;
     let run = text.run(start, Class::Base64, LEAST);
@@ -154,7 +157,8 @@ pub(super) fn url(text: Text<'_>, at: usize, after: usize) -> Verdict {
             if text.complete {
                 break;
             }
-            // A password begins after the colon; without a colon, not before the end of the text so far.
+            // A password would begin after the colon. If there was no colon yet, it would begin at the end of the text
+            // so far, or later.
             return Verdict::More(colon.map_or(end, |colon: usize| colon + 1));
         };
         match b {
@@ -194,7 +198,8 @@ pub(super) fn url(text: Text<'_>, at: usize, after: usize) -> Verdict {
     Verdict::found(Shape::UrlPassword, colon + 1, host)
 }
 
-/// The length of an escape of a character outside ASCII, such as `\u00e9`; 0 for anything else, `None` if it is not known yet.
+/// The number of bytes of the escape at `at` if it encodes a character outside ASCII, as `\u00e9` does; 0 for anything
+/// else. `None` if the text ends before that is known.
 fn escaped(text: Text<'_>, at: usize) -> Option<usize> {
     let slashes = super::read::backslashes(text.from(at)).min(16);
     let rest = text.from(at + slashes);

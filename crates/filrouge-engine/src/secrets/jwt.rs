@@ -1,4 +1,4 @@
-//! JSON web tokens (RFC 7519): a header that names the signature algorithm, and a signed payload.
+//! Recognizes JSON web tokens (RFC 7519): a base64url header that names the signature algorithm, a dot, and a payload.
 
 use serde::Deserialize;
 use serde::de::IgnoredAny;
@@ -9,7 +9,7 @@ use super::verdict::{CredentialTail, Verdict, short};
 
 /// The maximum number of characters of a header.
 const HEADER_MAX: usize = 2048;
-/// The minimum number of characters of a payload: `{"a":1}` has ten.
+/// The minimum number of characters of a payload in base64url. As a comparison, `{"a":1}` has ten.
 const PAYLOAD_LEAST: usize = 8;
 
 #[derive(Deserialize)]

@@ -12,7 +12,7 @@ filrouge_types::words!(
     /// Treatment of a credential in a user's text or in a tool call.
     #[derive(Default)]
     pub enum CredentialPolicy: "policy of credentials" {
-        /// It is masked, and the response says how many were.
+        /// It is masked, and the response says how many credentials were masked.
         #[default]
         Mask => "mask",
         /// The write is refused with `credential_refused`.
@@ -49,7 +49,7 @@ impl Masked {
         }
     }
 
-    /// Names of shapes with their counts.
+    /// The names of the shapes that were masked, each with its count.
     pub fn by_shape(&self) -> impl Iterator<Item = (&'static str, u64)> {
         self.by_shape.iter().map(|(s, n)| (s.name(), *n))
     }
@@ -59,9 +59,11 @@ impl Masked {
     }
 }
 
-/// Masks the credentials in a text, which may contain JSON or be the inside of a JSON string; `None` if there are none.
+/// Masks the credentials in a text; `None` if there are none. The text may contain JSON, or be the inside of a JSON
+/// string.
 ///
-/// A credential becomes `[masked:NAME]`. Masking a masked text changes nothing.
+/// A credential becomes `[masked:NAME]`. Masking a masked text changes nothing. Adds what was masked to the counts in
+/// `found`.
 #[must_use]
 pub fn mask_text(text: &str, found: &mut Masked) -> Option<String> {
     let complete = Text {
@@ -72,7 +74,8 @@ pub fn mask_text(text: &str, found: &mut Masked) -> Option<String> {
     replace(text, &all, found)
 }
 
-/// The byte ranges that [`mask_text`] would mask, in order and without overlaps. For callers that show an excerpt of a text.
+/// The byte ranges that [`mask_text`] would mask, in order and without overlaps. For callers that show an excerpt of a
+/// text.
 #[must_use]
 pub fn credentials(text: &str) -> Vec<Range<usize>> {
     let complete = Text {
@@ -90,7 +93,7 @@ pub(super) fn replace(text: &str, all: &[Found], found: &mut Masked) -> Option<S
     }
     let (mut out, mut at) = (String::with_capacity(text.len()), 0);
     for one in all {
-        // Shapes begin and end between characters: they consist of ASCII, or end before ASCII.
+        // A find begins and ends at character boundaries, because it consists of ASCII or is enclosed in ASCII.
         out.push_str(text.get(at..one.start).unwrap_or_default());
         out.push_str(one.shape.mask());
         found.add(one.shape);

@@ -1,4 +1,4 @@
-//! Private keys in PEM (RFC 7468), with plain or escaped line breaks, complete or truncated.
+//! Recognizes private keys in PEM (RFC 7468), complete or truncated, with line breaks that may be escaped as in JSON.
 
 use super::read::{Class, Text, backslashes};
 use super::shape::Shape;
@@ -6,18 +6,19 @@ use super::verdict::{CredentialTail, Verdict};
 
 /// The maximum number of bytes of the label between `BEGIN` and the dashes.
 const LABEL_MAX: usize = 48;
-/// The minimum number of characters of a first line.
+/// The minimum number of characters of the first line of the key.
 const FIRST_LEAST: usize = 24;
-/// A word of at least this many characters is a line of the key; a shorter one only before the end.
+/// A run of at least this many characters is a line of the key. A shorter run can only be its last line.
 const LINE_LEAST: usize = 16;
 /// The maximum number of words of headers before the key, such as `Proc-Type: 4,ENCRYPTED`.
 const HEADER_WORDS: usize = 16;
 const HEADER_WORD_MAX: usize = 80;
-/// The maximum white space between two lines.
+/// The maximum number of bytes of white space between two lines.
 const SPACE_MAX: usize = 64;
 const END: &[u8] = b"-----END";
 
-/// The end of the white space at `at`, also of escaped white space; `None` if it is not known yet.
+/// The end of the white space at `at`, some of which may be escaped (`\n`); `None` if the text ends before that is
+/// known.
 fn space(text: Text<'_>, at: usize) -> Option<usize> {
     let mut end = at;
     while end - at < SPACE_MAX {
@@ -94,7 +95,7 @@ pub(super) fn judge(text: Text<'_>, start: usize, after: usize) -> Verdict {
     Verdict::No
 }
 
-/// The end of a word of a header; `None` if it is not known yet.
+/// The end of the header word at `at`; `None` if the text ends before that is known.
 fn header_word(text: Text<'_>, at: usize) -> Option<usize> {
     let mut end = at;
     while end - at < HEADER_WORD_MAX {
@@ -149,7 +150,8 @@ pub(super) fn extend(text: Text<'_>, at: usize) -> (usize, bool) {
     }
 }
 
-/// The end of a footer at `at`: `None` if there is no footer, `Some(None)` if the end is not known yet.
+/// The end of the footer (`-----END …-----`) at `at`. `None` if there is no footer there, `Some(None)` if the text ends
+/// before that is known.
 #[allow(clippy::option_option, reason = "present, absent, or not yet known")]
 fn footer(text: Text<'_>, at: usize) -> Option<Option<usize>> {
     match text.literal(at, END) {

@@ -1,12 +1,13 @@
-//! Shapes that consist of several pieces.
+//! Recognizes credentials that consist of more than a prefix and one run of characters. `start` is where the credential
+//! would begin, `after` the end of its anchor (see `scan.rs`).
 
 use super::read::{Class, Text, decode};
 use super::shape::Shape;
 use super::verdict::{CredentialTail, Verdict, exact, growing, placeholder, short};
 
-/// The minimum number of characters after the prefix of a key whose vendor documents no length.
+/// The minimum number of characters after the prefix of an `sk-` key, for which vendors document no length.
 const KEY_LEAST: usize = 20;
-/// Words that documents use in place of a key.
+/// Words that examples in documentation contain in place of a key.
 const STAND_INS: &[&[u8]] = &[
     b"your",
     b"example",
@@ -35,7 +36,7 @@ pub(super) fn sk(text: Text<'_>, start: usize, after: usize) -> Verdict {
             Some(false) => {}
         }
     }
-    // Keys of model gateways have these prefixes. Fictitious keys in tests contain digits as well.
+    // Keys of model gateways have these prefixes. As for other `sk-` keys, a digit is required.
     for prefix in [&b"test-"[..], b"live-"] {
         match text.literal(after, prefix) {
             None => return Verdict::More(start),
@@ -46,7 +47,7 @@ pub(super) fn sk(text: Text<'_>, start: usize, after: usize) -> Verdict {
     key_with_digit(text, start, after, Class::Alnum)
 }
 
-/// A key with a digit among its first characters; words have none.
+/// A key with a digit among its first [`KEY_LEAST`] characters, so that hyphenated words do not match.
 fn key_with_digit(text: Text<'_>, start: usize, at: usize, class: Class) -> Verdict {
     let run = text.run(at, class, KEY_LEAST);
     if run.count < KEY_LEAST {
@@ -73,7 +74,8 @@ fn dashed_key(text: Text<'_>, start: usize, at: usize, shape: Shape) -> Verdict 
     growing(text, start, at, KEY_LEAST, Class::Url, shape)
 }
 
-/// A run of at least `least` characters whose beginning has at least six digits, like the ids in Slack's tokens.
+/// A Slack token: a run of at least `least` characters, of which the first 40 contain at least six digits, as Slack's
+/// ids do.
 fn numbered(text: Text<'_>, start: usize, at: usize, least: usize) -> Verdict {
     const SEEN: usize = 40;
     let run = text.run(at, Class::Url, SEEN);
@@ -137,7 +139,7 @@ pub(super) fn slack_webhook(text: Text<'_>, after: usize) -> Verdict {
     Verdict::extending(text, Shape::SlackWebhook, start, path.end, tail)
 }
 
-/// The number of bytes that this many symbols take.
+/// The number of bytes that this many symbols from `at` on take, with their escapes.
 fn bytes_of_symbols(text: Text<'_>, at: usize, symbols: usize) -> usize {
     text.run(at, Class::Base64, symbols).end - at
 }

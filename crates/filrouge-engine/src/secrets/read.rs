@@ -1,6 +1,7 @@
-//! Reads a text that may be the inside of a JSON string, at any depth of escaping.
+//! Reads runs of characters in a text that may be the inside of a JSON string, at any depth of escaping. A *symbol* is
+//! one character of a credential, spelled as itself or as an escape.
 
-/// The maximum number of backslashes before a character that is escaped several times, as in JSON nested in JSON.
+/// The maximum number of backslashes before an escaped character. JSON nested in JSON has several.
 const DEPTH: usize = 15;
 
 /// Number of dashes on each side of a PEM label.
@@ -54,22 +55,22 @@ pub(super) const fn word(b: u8) -> bool {
     b.is_ascii_alphanumeric() || b == b'_'
 }
 
-/// A text that may still grow.
+/// A text in which credentials are searched. It may be the beginning of a text that still grows.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Text<'a> {
     pub(super) bytes: &'a [u8],
-    /// Whether the text is complete.
+    /// Whether the text is complete; otherwise more bytes may follow.
     pub(super) complete: bool,
 }
 
-/// The extent of a run.
+/// The extent of a run: consecutive symbols of one class.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Run {
-    /// Position after its last byte.
+    /// The position after the run's last byte.
     pub(super) end: usize,
     /// Number of symbols.
     pub(super) count: usize,
-    /// Whether it ends where the text ends, and the text may still grow.
+    /// Whether the run may become longer, because the text ends there and is not complete.
     pub(super) open: bool,
 }
 
@@ -93,12 +94,12 @@ impl<'a> Text<'a> {
         self.bytes.get(at..).unwrap_or_default()
     }
 
-    /// Whether the byte at `at` may still arrive.
+    /// Whether the byte at `at` is not there yet but may still arrive.
     pub(super) const fn unknown(&self, at: usize) -> bool {
         at >= self.bytes.len() && !self.complete
     }
 
-    /// Whether `literal` is at `at`; `None` if the text may still grow into it.
+    /// Whether `literal` is at `at`; `None` if the text ends within it and may still grow.
     pub(super) fn literal(&self, at: usize, literal: &[u8]) -> Option<bool> {
         let rest = self.from(at);
         if rest.len() >= literal.len() {
@@ -110,7 +111,7 @@ impl<'a> Text<'a> {
         }
     }
 
-    /// The run of symbols of `class` from `at`, at most `max`.
+    /// The run of symbols of `class` from `at` on, at most `max` symbols.
     pub(super) fn run(&self, at: usize, class: Class, max: usize) -> Run {
         let (mut end, mut count) = (at, 0);
         while count < max {
@@ -156,7 +157,7 @@ impl<'a> Text<'a> {
         }
     }
 
-    /// The symbols of a run, with their escapes resolved.
+    /// The first symbols of `class` from `at` on, at most `max`, with their escapes resolved.
     pub(super) fn symbols(&self, at: usize, class: Class, max: usize) -> Vec<u8> {
         let mut found = Vec::new();
         let mut at = at;
@@ -197,14 +198,14 @@ impl<'a> Text<'a> {
         }
     }
 
-    /// Whether a credential may begin at `at`: no letter, digit, `_` or `-` precedes it, unless that is the end of an escape or
-    /// of a PEM label.
+    /// Whether a credential may begin at `at`. It may not if a letter, digit, `_` or `-` precedes it, except one that
+    /// ends an escape or a PEM label.
     pub(super) fn begins(&self, at: usize) -> bool {
         let Some(before) = at.checked_sub(1).and_then(|at| self.get(at)) else {
             return true;
         };
         if before == b'\\' {
-            // The letter completes an escape.
+            // A letter after a backslash completes an escape.
             return !matches!(
                 self.get(at),
                 Some(b'n' | b'r' | b't' | b'b' | b'f' | b'u' | b'x')
@@ -226,7 +227,8 @@ impl<'a> Text<'a> {
             || (before(3) == Some(b'%') && hex(2))
     }
 
-    /// The start of the run of `class` that ends before `at`, with at most `max` bytes, and not within an escape.
+    /// The start of the run of `class` that ends before `at`. The run has at most `max` bytes and does not begin within
+    /// an escape.
     pub(super) fn back(&self, at: usize, class: Class, max: usize) -> usize {
         let mut start = at;
         while at - start < max
@@ -240,7 +242,7 @@ impl<'a> Text<'a> {
         start
     }
 
-    /// Whether `word` occurs within the `max` bytes before `at`, in any case.
+    /// Whether `word` occurs within the `max` bytes before `at`, in upper or lower case.
     pub(super) fn near(&self, at: usize, max: usize, word: &[u8]) -> bool {
         let before = &self.bytes[at.saturating_sub(max)..at];
         before
@@ -254,7 +256,8 @@ pub(super) fn backslashes(bytes: &[u8]) -> usize {
     bytes.iter().take_while(|b| **b == b'\\').count()
 }
 
-/// Decodes base64 of either alphabet, padded or not; bits after the last complete byte are ignored.
+/// Decodes base64 or base64url, padded or not. Bits after the last complete byte are ignored. `None` if another
+/// character occurs.
 pub(super) fn decode(symbols: &[u8]) -> Option<Vec<u8>> {
     let (mut out, mut bits, mut held) = (Vec::with_capacity(symbols.len()), 0_u32, 0);
     for symbol in symbols {

@@ -1,4 +1,4 @@
-//! The secrets of open turns, in bounded memory.
+//! The known secrets (values of `runtime_context`) of open turns, in bounded memory.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -14,7 +14,8 @@ const TURNS_MAX: usize = 10_000;
 /// The maximum memory of these secrets in bytes.
 const BYTES_MAX: usize = 64 << 20;
 
-/// The time for which secrets of a closed turn are kept for its session, whose checkpoint is written after the answer.
+/// The time for which a turn's secrets are kept after the turn has closed, so that they are masked in a checkpoint that
+/// the application writes after the answer.
 const LINGER: Duration = Duration::from_secs(60);
 
 /// The session of a turn.
@@ -34,8 +35,8 @@ struct Held {
     bytes: usize,
 }
 
-/// The secrets of each turn. An entry is kept until its turn has closed, and a little longer for checkpoints of the session; or
-/// until it was unused for as long as a turn may be silent.
+/// The secrets of each turn. An entry is kept for [`LINGER`] after its turn has closed. Without a close it is kept
+/// until it has been unused for the timeout of a turn.
 #[derive(Default)]
 pub(crate) struct Registry {
     held: Mutex<Held>,
@@ -49,7 +50,7 @@ impl Held {
         }
     }
 
-    /// Drops entries that were not used for this long, among those for which `applies` returns true.
+    /// Drops the entries for which `applies` returns true, and which have not been used for `time`.
     fn drop_unused(&mut self, now: Timestamp, time: Duration, applies: impl Fn(&Entry) -> bool) {
         let time = i64::try_from(time.as_micros()).unwrap_or(i64::MAX);
         let before = now.as_micros().saturating_sub(time);
@@ -63,7 +64,8 @@ impl Held {
         }
     }
 
-    /// The entry to evict first, and whether its turn has closed.
+    /// The entry to evict first, and whether its turn has closed: the longest unused of closed turns, or else of open
+    /// turns.
     fn oldest(&self) -> Option<(TurnId, bool)> {
         let turns = self.turns.iter();
         let oldest = turns.min_by_key(|(_, e)| (!e.closed, e.touched));
@@ -77,7 +79,8 @@ impl Registry {
         self.held.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Holds a turn's secrets. If there is no room, the longest unused entries are evicted; those of open turns are counted.
+    /// Keeps a turn's secrets. If there is no room, evicts other entries; evicted ones of open turns are counted in
+    /// [`Self::lost`], as are values of this turn that cannot be masked.
     pub(crate) fn hold(
         &self,
         (session, turn): (Owner, TurnId),
@@ -120,7 +123,7 @@ impl Registry {
         Some(entry.secrets.clone())
     }
 
-    /// The secrets of all turns of a session that are open or have closed recently.
+    /// The secrets of those turns of a session that are open, or that have closed recently.
     pub(crate) fn of_session(
         &self,
         tenant: &TenantId,
@@ -136,7 +139,7 @@ impl Registry {
             .collect()
     }
 
-    /// Marks a turn as closed: its secrets are not returned for the turn any more.
+    /// Marks a turn as closed: [`Self::of_turn`] returns its secrets no more, [`Self::of_session`] does for a while.
     pub(crate) fn forget(&self, turn: TurnId, now: Timestamp) {
         let mut held = self.held();
         if let Some(entry) = held.turns.get_mut(&turn) {
@@ -144,7 +147,8 @@ impl Registry {
         }
     }
 
-    /// Drops entries that were not used within `timeout`.
+    /// Drops entries that were not used within `timeout`, or within [`LINGER`] if their turn has closed. The sweep
+    /// calls it.
     pub(crate) fn expire(&self, now: Timestamp, timeout: Duration) {
         let mut held = self.held();
         held.drop_unused(now, LINGER.min(timeout), |entry| entry.closed);

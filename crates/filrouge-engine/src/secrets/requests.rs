@@ -1,4 +1,4 @@
-//! Masks credentials in requests.
+//! Masks credentials in requests, of both kinds: by shape, and known secrets (see [`super`]).
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -15,7 +15,7 @@ use crate::requests::{ErrorBody, FinalizeTurn, StartTurn};
 use crate::validate::{ValidatedItem, arguments};
 use crate::written::Written;
 
-/// Masks the credentials of one request.
+/// Masks the credentials of one request, and counts them.
 pub(crate) struct RequestMasker {
     policy: CredentialPolicy,
     secrets: Option<Arc<TurnSecrets>>,
@@ -26,7 +26,7 @@ pub(crate) struct RequestMasker {
 impl Core {
     /// The `runtime_context` values of an open turn that must not be recorded; `None` if there are none.
     ///
-    /// A caller that writes to a turn without this engine must mask them first.
+    /// Code that writes to a turn without this engine must mask them first.
     #[must_use]
     pub fn secrets_of(&self, turn: TurnId) -> Option<Arc<TurnSecrets>> {
         self.secrets.of_turn(turn, self.clock.now())
@@ -37,8 +37,8 @@ impl Core {
         &self.secrets
     }
 
-    /// The secrets of a turn at its start, if it has any: the values of `context` that the request's allow-listed members do
-    /// not contain.
+    /// The secrets of a turn that is about to start: the values of `context` that do not occur in the allow-listed
+    /// members of the request's `runtime_context`. `None` if there are none.
     pub(crate) fn starting_secrets(
         &self,
         context: Option<&RawJson>,
@@ -61,7 +61,8 @@ impl Core {
         }
     }
 
-    /// Like [`Self::masker`], for recordings: a stream cannot be refused halfway, so credentials are masked.
+    /// Like [`Self::masker`], for recordings. Credentials are masked even if the policy is to refuse them, because a
+    /// stream cannot be refused halfway.
     pub(crate) fn stream_masker(&self, secrets: Option<Arc<TurnSecrets>>) -> RequestMasker {
         let mut masker = self.masker(secrets);
         if masker.policy == CredentialPolicy::Refuse {
@@ -70,7 +71,7 @@ impl Core {
         masker
     }
 
-    /// Masks credentials and hashes addresses in items.
+    /// Hashes addresses and masks credentials in items.
     pub(crate) fn masked_items(
         &self,
         tenant: &TenantId,
@@ -81,7 +82,8 @@ impl Core {
         self.mask_with(masker, |masker| masker.items(items))
     }
 
-    /// Runs `mask` on a masker; counts credentials that caused a refusal.
+    /// Runs `mask` on a masker, and returns its result with the counts of what was masked. Credentials for which the
+    /// request is refused are added to the engine's counters.
     pub(crate) fn mask_with<T>(
         &self,
         mut masker: RequestMasker,
@@ -100,8 +102,8 @@ impl Core {
         }
     }
 
-    /// Adds what was masked in a write to the counters, unless the write is a replay. Returns the write with the number of
-    /// masked values.
+    /// Adds what was masked in a write to the engine's counters, unless the write is a replay. Returns the write with
+    /// the number of masked values.
     pub(crate) fn count_masked<T>(&self, written: Written<T>, masked: &Masked) -> Written<T> {
         if !written.replayed {
             self.add_masked_counts(masked);
@@ -118,7 +120,12 @@ impl RequestMasker {
         self.secrets.as_ref()?.mask_json(raw, &mut self.masked)
     }
 
-    /// Masks credentials of both kinds in JSON.
+    /// Masks credentials of both kinds in JSON; `None` if there are none. `field` names the JSON for a refusal's
+    /// message.
+    ///
+    /// # Errors
+    /// `credential_refused` if the JSON contains a credential and the policy is to refuse it. Known secrets are always
+    /// masked.
     fn mask_both_kinds(
         &mut self,
         raw: &str,
@@ -147,7 +154,7 @@ impl RequestMasker {
             .with_hint("remove it; or have it masked: secrets.credentials = \"mask\"")
     }
 
-    /// Masks a user's text.
+    /// Masks credentials of both kinds in a user's text.
     pub(crate) fn mask_user_text(
         &mut self,
         text: &mut Option<JsonText>,
@@ -161,7 +168,7 @@ impl RequestMasker {
         Ok(())
     }
 
-    /// Masks only known secrets in a text of any other author.
+    /// Masks known secrets in a text whose author is not the user.
     pub(crate) fn mask_other_text(&mut self, text: &mut Option<JsonText>) {
         if let Some(plain) = text
             && let Some(masked) = self.mask_known_secrets(plain.as_token())
@@ -170,7 +177,7 @@ impl RequestMasker {
         }
     }
 
-    /// Masks known secrets in data of the application.
+    /// Masks known secrets in JSON of the application, such as metadata.
     pub(crate) fn mask_data(&mut self, json: &mut Option<RawJson>) {
         if let Some(kept) = json
             && let Some(masked) = self.mask_known_secrets(kept.as_str())
@@ -187,7 +194,8 @@ impl RequestMasker {
         }
     }
 
-    /// Masks items: all parts of a user's items, and the arguments of tool calls of any author.
+    /// Masks items. Known secrets are masked everywhere; credentials recognized by shape, in all parts of a user's
+    /// items and in the arguments of any author's tool calls.
     fn items(&mut self, items: Vec<ValidatedItem>) -> Result<Vec<ItemBody>, Failure> {
         let items = items.into_iter().enumerate();
         items.map(|(index, item)| self.item(item, index)).collect()
@@ -217,7 +225,8 @@ impl RequestMasker {
         Ok(body)
     }
 
-    /// Masks the arguments of tool calls in parts.
+    /// Masks the arguments of tool calls in the JSON of an item's parts; `None` if nothing is masked. `arguments` has
+    /// the byte ranges of the arguments; `index` is the item's in the request.
     fn arguments(
         &mut self,
         parts: &str,
@@ -255,7 +264,7 @@ impl RequestMasker {
         Ok((request, items))
     }
 
-    /// Masks a checkpoint: credentials of both kinds, because state does not need them.
+    /// Masks a checkpoint. In its state credentials of both kinds are masked, because no application needs them there.
     pub(crate) fn checkpoint(
         &mut self,
         mut label: Option<Box<str>>,

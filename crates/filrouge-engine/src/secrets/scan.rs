@@ -1,7 +1,8 @@
 //! Finds credentials: first anchors, then the text around each of them.
 //!
-//! Every shape has an anchor: a few bytes that are rare elsewhere. One pass without backtracking finds all anchors. A shape is
-//! read only at an anchor, and never further than [`REACH`] bytes, so time is linear in the length of the text.
+//! Every shape has an anchor: a few bytes that are rare outside credentials. One pass without backtracking finds all
+//! anchors. Whether a credential is there is judged only from the [`LOOK_BEHIND`] bytes before an anchor and the
+//! [`REACH`] bytes after it, so the time is linear in the length of the text.
 
 use std::sync::LazyLock;
 
@@ -12,9 +13,9 @@ use super::shape::{ANCHORS, Kind, SIMPLE, Simple};
 use super::verdict::{Found, Verdict, exact, growing};
 use super::{header, jwt, pem, places};
 
-/// The maximum number of bytes after its anchor that a shape reads before it is decided.
+/// The maximum number of bytes after an anchor that are read to decide whether a credential is there.
 pub(super) const REACH: usize = 3072;
-/// The maximum number of bytes before its anchor that a shape reads.
+/// The maximum number of bytes before an anchor that are read.
 pub(super) const LOOK_BEHIND: usize = 768;
 
 static AUTOMATON: LazyLock<Option<AhoCorasick>> = LazyLock::new(|| {
@@ -24,9 +25,9 @@ static AUTOMATON: LazyLock<Option<AhoCorasick>> = LazyLock::new(|| {
         .ok()
 });
 
-/// Calls `see` with the verdict at every anchor.
+/// Calls `see` with the verdict at every anchor. The two shapes of `.` and `K`, which are frequent, come last.
 fn each(text: Text<'_>, mut see: impl FnMut(Verdict)) {
-    // The anchors are constants, and a test builds the automaton.
+    // Building the automaton cannot fail, because the anchors are constants; a test builds it.
     let Some(automaton) = AUTOMATON.as_ref() else {
         return;
     };
@@ -66,7 +67,7 @@ fn judge(text: Text<'_>, at: usize, length: usize, kind: Kind) -> Verdict {
     }
 }
 
-/// A prefix and one run.
+/// The verdict on a shape that consists of a prefix and one run of characters.
 fn simple(text: Text<'_>, at: usize, after: usize, rule: &Simple) -> Verdict {
     let Some(start) = at.checked_sub(rule.back) else {
         return Verdict::No;
@@ -81,7 +82,8 @@ fn simple(text: Text<'_>, at: usize, after: usize, rule: &Simple) -> Verdict {
     exact(text, start, after, rule.least, rule.class, rule.shape)
 }
 
-/// All credentials of a text from `from` on, in order and without overlaps; and where the first undecided one would begin.
+/// The credentials in a text that begin at or after `from`, in order and without overlaps. Also returns the position at
+/// which the first undecided credential would begin; `None` if there is none.
 pub(super) fn scan(text: Text<'_>, from: usize) -> (Vec<Found>, Option<usize>) {
     let (mut all, mut pending): (Vec<Found>, Option<usize>) = (Vec::new(), None);
     each(text, |verdict| match verdict {
@@ -91,8 +93,8 @@ pub(super) fn scan(text: Text<'_>, from: usize) -> (Vec<Found>, Option<usize>) {
         Verdict::Found(found) if found.start >= from => all.push(found),
         _ => {}
     });
-    // The sort is stable: of those with the same start, the one whose anchor comes first wins, such as a bearer
-    // token over the JWT that it is.
+    // The sort is stable, so of finds with the same start, the one with the earlier anchor wins. An example is a JWT
+    // after `Bearer`, which counts as a bearer token.
     all.sort_by_key(|f| f.start);
     let mut end = 0;
     all.retain(|found| {

@@ -1,4 +1,5 @@
-//! The shapes of credentials: names, anchors, and the simple shapes of a prefix and a run.
+//! The shapes of credentials: their names and anchors, and a table of the simple shapes, which are a prefix and one run
+//! of characters.
 
 use super::read::Class;
 
@@ -63,10 +64,10 @@ shapes! {
     RuntimeContext "runtime_context",
 }
 
-/// The way to read the text at an anchor.
+/// Which function judges the text at an anchor (see `scan.rs`).
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Kind {
-    /// A row of [`SIMPLE`].
+    /// A simple shape; the number is its row in [`SIMPLE`].
     Simple(usize),
     Sk,
     Slack,
@@ -84,12 +85,12 @@ pub(super) enum Kind {
     Pem,
 }
 
-/// A prefix and one run of characters.
+/// A simple shape: a prefix that ends with the anchor, and one run of characters.
 pub(super) struct Simple {
     pub(super) shape: Shape,
-    /// Bytes of the prefix that precede the anchor.
+    /// The number of bytes of the prefix that precede the anchor.
     pub(super) back: usize,
-    /// The bytes allowed there; any if empty.
+    /// The bytes that may precede the anchor there; if empty, any.
     pub(super) before: &'static [&'static [u8]],
     pub(super) class: Class,
     /// The minimum number of characters of the run.
@@ -116,9 +117,9 @@ const fn at_least(shape: Shape, class: Class, count: usize) -> Simple {
     }
 }
 
-/// Lengths and alphabets as documented by the issuers, or else as observed in their tokens.
+/// The simple shapes. Lengths and alphabets are as the issuers document them, or else as observed in their tokens.
 pub(super) const SIMPLE: &[Simple] = &[
-    // 36 after `ghp_` and the like; GitHub announces longer ones.
+    // Today 36 characters follow `ghp_` and the like; GitHub has announced longer tokens.
     at_least(Shape::GithubToken, Class::Word, 36),
     at_least(Shape::GithubToken, Class::Word, 22),
     at_least(Shape::GitlabToken, Class::Dotted, 20),
@@ -147,7 +148,7 @@ pub(super) const SIMPLE: &[Simple] = &[
     at_least(Shape::PerplexityKey, Class::Alnum, 40),
 ];
 
-/// Bytes that are rare outside credentials, and how to read the text there. No anchor is a prefix of another.
+/// The anchors, and how the text at each one is judged. No anchor is a prefix of another.
 pub(super) const ANCHORS: &[(&str, Kind)] = &[
     ("ghp_", Kind::Simple(0)),
     ("gho_", Kind::Simple(0)),

@@ -1,25 +1,25 @@
-//! Masks a text while it grows.
+//! Masks credentials, recognized by shape, in a text that arrives in pieces.
 
 use super::mask::Masked;
 use super::read::Text;
 use super::scan::{LOOK_BEHIND, REACH, scan};
 use super::verdict::CredentialTail;
 
-/// The maximum number of bytes from the start of a credential to the end of the bytes by which it is recognized.
+/// The maximum number of bytes from the start of a credential to the end of its anchor (see `scan.rs`).
 const TRAIL: usize = 80;
 
-/// Masks a text while it grows. Its output never contains the beginning of a credential that completes later, and all output
-/// together equals [`crate::mask_text`] of the entire text.
+/// Masks a text that arrives in pieces. The output never contains the beginning of a credential that a later piece
+/// completes. All output together equals the entire text as [`crate::mask_text`] masks it.
 ///
-/// It holds back at most 4 KiB. A longer credential, such as a private key, is masked when it is recognized, and its remaining
-/// bytes are dropped as they arrive.
+/// At most 4 KiB are held back. A longer credential, such as a private key, is masked as soon as it is recognized, and
+/// its remaining bytes are dropped as they arrive.
 #[derive(Debug, Default)]
 pub struct MaskStream {
-    /// The end of the output, as context, and the text that is held back.
+    /// The last bytes that were output or masked, which are kept as context, and after them the text that is held back.
     text: String,
-    /// Bytes of `text` that were output or masked.
+    /// The number of bytes of `text` that were output or masked.
     done: usize,
-    /// Set while a masked credential continues.
+    /// Set while the text may continue a credential that is already masked.
     tail: Option<CredentialTail>,
     masked: Masked,
 }
@@ -31,11 +31,11 @@ impl MaskStream {
         Self::default()
     }
 
-    /// Appends to the text; returns what may be shown now, possibly nothing.
+    /// Appends to the text; returns what may be shown now, which may be empty.
     pub fn push(&mut self, text: &str) -> String {
         let mut out = String::new();
         let mut rest = text;
-        // The text is processed in pieces, so that a large text costs no more than many small ones.
+        // A large text is processed in pieces, so that the memory stays bounded.
         while !rest.is_empty() {
             let piece = floor(rest, 64 << 10);
             self.text.push_str(&rest[..piece]);
@@ -45,7 +45,7 @@ impl MaskStream {
         out
     }
 
-    /// Ends the text, and returns what was held back.
+    /// Ends the text. Returns the masked form of what was held back, and the counts of the entire text.
     #[must_use]
     pub fn finish(mut self) -> (String, Masked) {
         let mut out = String::new();
@@ -53,7 +53,7 @@ impl MaskStream {
         (out, self.masked)
     }
 
-    /// The counts so far.
+    /// The counts of what was masked so far.
     #[must_use]
     pub const fn masked(&self) -> &Masked {
         &self.masked
@@ -102,7 +102,8 @@ impl MaskStream {
         self.forget();
     }
 
-    /// Drops further bytes of a masked credential. Returns whether text after the credential may be processed.
+    /// Drops further bytes of a masked credential. Returns whether the credential has ended, so that the text after it
+    /// may be processed.
     fn skip_tail(&mut self, complete: bool) -> bool {
         let Some(tail) = self.tail else { return true };
         let text = Text {
@@ -117,7 +118,7 @@ impl MaskStream {
         !open
     }
 
-    /// Drops text that is not needed any more.
+    /// Drops text that is not needed as context any more.
     fn forget(&mut self) {
         if self.done > 4 * LOOK_BEHIND {
             let gone = floor(&self.text, self.done - LOOK_BEHIND);
@@ -135,7 +136,8 @@ fn floor(text: &str, at: usize) -> usize {
         .unwrap_or(0)
 }
 
-/// The position at which an incomplete anchor may begin: in the visible ASCII at the end of the text.
+/// The first position at which a credential may begin whose anchor is not complete yet. It is within the visible ASCII
+/// at the end of the text, at most [`TRAIL`] bytes before the end.
 fn trail(bytes: &[u8]) -> usize {
     let length = bytes
         .iter()

@@ -1,4 +1,5 @@
-//! Values of `runtime_context` that must not be recorded: they are known exactly, and masked wherever they reappear.
+//! The known secrets of a turn: values of its `runtime_context` that must not be recorded. They are masked wherever
+//! they reappear in the turn.
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -12,20 +13,21 @@ use serde_json::value::RawValue;
 use super::mask::Masked;
 use super::shape::Shape;
 
-/// The minimum number of characters of a secret: shorter ones would match ordinary text.
+/// The minimum number of characters of a secret. Shorter values would match ordinary text.
 const CHARS_LEAST: usize = 8;
-/// The maximum number of bytes of a secret: longer values are no tokens.
+/// The maximum number of bytes of a secret. A longer value is not masked, and counts as lost.
 const VALUE_MAX: usize = 16 << 10;
 /// The maximum number of bytes of all values of a turn.
 const BYTES_MAX: usize = 256 << 10;
-/// The maximum number of values of a turn.
+/// The maximum number of values of a turn, approximately.
 const VALUES_MAX: usize = 1024;
-/// Schemes of `Authorization` (RFC 9110): the text after the scheme is the secret.
+/// Schemes of the `Authorization` header (RFC 9110). In a value with a scheme, the text after the scheme is a secret
+/// too.
 const SCHEMES: [&str; 6] = ["basic", "bearer", "token", "apikey", "digest", "negotiate"];
 
-/// The secrets of one turn. They are in memory only, and never printed.
+/// The known secrets of one turn. They are only in memory, and `Debug` does not print them.
 pub struct TurnSecrets {
-    /// Matches secrets in a text, which may be JSON or its inside.
+    /// Matches secrets in a text, which may be plain, JSON, or the inside of a JSON string.
     plain: AhoCorasick,
     /// Matches secrets in the strings of a JSON text.
     json: AhoCorasick,
@@ -41,7 +43,7 @@ impl fmt::Debug for TurnSecrets {
     }
 }
 
-/// The string values of a JSON text, without names of members.
+/// The string values of a JSON text, at any depth, without the names of members.
 fn values(json: &str) -> Vec<JsonText> {
     let within: Vec<&str> = match json.as_bytes().first() {
         Some(b'"') => {
@@ -82,7 +84,7 @@ fn inside_ascii(text: &str) -> String {
     out
 }
 
-/// The spellings of a value in JSON, and in JSON nested in JSON.
+/// The spellings of a value in a JSON string, and in a string of JSON that is itself in a JSON string.
 fn spellings(value: &str) -> Vec<String> {
     let once = [inside(value), inside_ascii(value)];
     let mut all = Vec::new();
@@ -96,7 +98,7 @@ fn spellings(value: &str) -> Vec<String> {
     all
 }
 
-/// The value, and for a value of `Authorization` also the text after the scheme.
+/// The value itself, and if it begins with a scheme of `Authorization`, also the text after the scheme.
 fn parts(value: &str) -> impl Iterator<Item = &str> {
     let credentials = value.trim().split_once(' ').and_then(|(scheme, rest)| {
         SCHEMES
@@ -117,8 +119,9 @@ fn automaton<'a>(patterns: impl Iterator<Item = &'a String>) -> Option<AhoCorasi
 }
 
 impl TurnSecrets {
-    /// The secrets of `context`: values of at least eight characters, at any depth, except those that `kept` contains as well,
-    /// and a value that is the entire text of a question. `None` if there are none.
+    /// The secrets of `context`: its string values of at least eight characters, at any depth. Two kinds of values are
+    /// no secrets: those that also occur in `kept`, and those of several words that are the entire text of a question.
+    /// `None` if there are no secrets.
     pub(crate) fn of(
         context: &RawJson,
         kept: &RawJson,
@@ -132,7 +135,7 @@ impl TurnSecrets {
         let (mut plain, mut json, mut bytes, mut lost) = (BTreeSet::new(), BTreeSet::new(), 0, 0);
         for value in values(context.as_str()) {
             let text = value.to_plain();
-            // A question repeated in the context is no token if it consists of several words.
+            // An application may repeat the question in the context. A question of one word could be a token.
             let is_question = text.trim().contains(' ') && question_texts.contains(&text);
             if allowed.contains(&text) || is_question {
                 continue;
@@ -166,29 +169,30 @@ impl TurnSecrets {
         }))
     }
 
-    /// Memory that they take, approximately.
+    /// The approximate memory of the secrets in bytes.
     pub(super) fn memory(&self) -> usize {
         self.plain.memory_usage() + self.json.memory_usage() + 8 * self.bytes + 256
     }
 
-    /// Number of values that were left out because they are too long or too many.
+    /// The number of values that are not masked because they are too long or too many.
     pub(super) const fn lost(&self) -> u64 {
         self.lost
     }
 
-    /// Masks the secrets in a text; `None` if it has none.
+    /// Masks the secrets in a text; `None` if there are none. Adds what was masked to the counts in `found`.
     #[must_use]
     pub fn mask_text(&self, text: &str, found: &mut Masked) -> Option<String> {
         mask_matches(&self.plain, text, found, |_| false)
     }
 
-    /// Masks the secrets in the strings of a JSON text; `None` if it has none. The result is valid JSON.
+    /// Masks the secrets in the strings of a JSON text; `None` if there are none. The result is valid JSON. Adds what
+    /// was masked to the counts in `found`.
     #[must_use]
     pub fn mask_json(&self, raw: &str, found: &mut Masked) -> Option<String> {
         mask_matches(&self.json, raw, found, |at| in_escape(raw.as_bytes(), at))
     }
 
-    /// Masks the secrets in a text while it grows.
+    /// A masker of the secrets in a text that arrives in pieces.
     #[must_use]
     pub fn stream(self: &Arc<Self>) -> SecretStream {
         SecretStream {
@@ -198,7 +202,7 @@ impl TurnSecrets {
         }
     }
 
-    /// The position at which an incomplete secret may begin at the end of `text`.
+    /// The position at which the end of `text` may be the beginning of a secret; the length of `text` if it cannot be.
     fn trail(&self, text: &str) -> usize {
         let longest = self.spellings.iter().map(String::len).max().unwrap_or(0);
         let from = text.len().saturating_sub(longest.saturating_sub(1));
@@ -206,7 +210,7 @@ impl TurnSecrets {
             .filter(|at| text.is_char_boundary(*at))
             .find(|at| {
                 let end = &text[*at..];
-                // In order, the first longer spelling from `end` on has it as a prefix, if any has.
+                // In alphabetical order, the spellings of which `end` is a proper prefix follow directly after `end`.
                 self.spellings
                     .range::<str, _>((Bound::Included(end), Bound::Unbounded))
                     .find(|s| s.len() > end.len() || !s.starts_with(end))
@@ -240,7 +244,7 @@ fn mask_matches(
     Some(out)
 }
 
-/// Whether `at` is inside an escape.
+/// Whether `at` is inside an escape, so that a mask there would break the JSON.
 fn in_escape(raw: &[u8], at: usize) -> bool {
     let slashes = |at: usize| raw[..at].iter().rev().take_while(|b| **b == b'\\').count();
     let before = slashes(at);
@@ -253,7 +257,7 @@ fn in_escape(raw: &[u8], at: usize) -> bool {
         })
 }
 
-/// Masks a turn's secrets in a text while it grows.
+/// Masks a turn's secrets in a text that arrives in pieces.
 #[derive(Debug)]
 pub struct SecretStream {
     secrets: Arc<TurnSecrets>,
@@ -285,7 +289,7 @@ impl SecretStream {
         out
     }
 
-    /// Ends the text, and returns what was held back.
+    /// Ends the text. Returns the masked form of what was held back, and the counts of the entire text.
     #[must_use]
     pub fn finish(mut self) -> (String, Masked) {
         let rest = self.secrets.mask_text(&self.text, &mut self.masked);

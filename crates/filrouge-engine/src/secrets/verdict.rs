@@ -1,4 +1,4 @@
-//! Verdicts on the text at an anchor.
+//! Verdicts: whether the text at an anchor is a credential.
 
 use super::pem;
 use super::read::{Class, Run, Text};
@@ -10,11 +10,11 @@ pub(super) struct Found {
     pub(super) start: usize,
     pub(super) end: usize,
     pub(super) shape: Shape,
-    /// The way in which it continues, if it ends where the text ends and the text may still grow.
+    /// How the credential continues if the text grows; `None` if its end is known.
     pub(super) tail: Option<CredentialTail>,
 }
 
-/// The way in which a recognized credential continues.
+/// Which further text belongs to a recognized credential.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum CredentialTail {
     Run(Class),
@@ -22,7 +22,7 @@ pub(super) enum CredentialTail {
 }
 
 impl CredentialTail {
-    /// The end of a credential that continues at `at`, and whether it may continue further.
+    /// The end of a credential that continues at `at`, and whether it may continue when the text grows.
     pub(super) fn extend(self, text: Text<'_>, at: usize) -> (usize, bool) {
         match self {
             Self::Run(class) => {
@@ -38,7 +38,7 @@ impl CredentialTail {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Verdict {
     No,
-    /// Undecided: a credential would begin here or later.
+    /// Undecided until the text grows: a credential may begin at this position or later.
     More(usize),
     Found(Found),
 }
@@ -54,7 +54,7 @@ impl Verdict {
         })
     }
 
-    /// A credential that extends over all following characters of its alphabet.
+    /// A credential from `start` that is recognized up to `at`, and extends over all text that `tail` describes.
     pub(super) fn extending(
         text: Text<'_>,
         shape: Shape,
@@ -72,7 +72,7 @@ impl Verdict {
     }
 }
 
-/// A run of at least this many symbols.
+/// The verdict on a credential from `start` whose run at `at` must have at least `least` symbols.
 pub(super) fn growing(
     text: Text<'_>,
     start: usize,
@@ -91,7 +91,8 @@ pub(super) fn growing(
     Verdict::extending(text, shape, start, run.end, CredentialTail::Run(class))
 }
 
-/// A run of exactly this many symbols that no letter, digit or `_` follows.
+/// The verdict on a credential from `start` whose run at `at` must have exactly `count` symbols, with no letter, digit
+/// or `_` after it.
 pub(super) fn exact(
     text: Text<'_>,
     start: usize,
@@ -115,7 +116,7 @@ pub(super) fn exact(
     Verdict::found(shape, start, run.end)
 }
 
-/// The verdict on a run that is too short, for now or finally.
+/// The verdict on a run that is too short: undecided if it may become longer.
 pub(super) const fn short(run: Run, start: usize) -> Verdict {
     if run.open {
         Verdict::More(start)
@@ -124,7 +125,7 @@ pub(super) const fn short(run: Run, start: usize) -> Verdict {
     }
 }
 
-/// Whether the bytes are a placeholder in place of a credential: `xxxx…`, `****`.
+/// Whether the bytes only stand for a credential, as `xxxx…` or `****` do.
 pub(super) fn placeholder(bytes: &[u8]) -> bool {
     bytes
         .iter()

@@ -1,4 +1,4 @@
-//! Deletes contents from the spool that are redacted or erased in the ledger.
+//! Deletes contents from the spool when they are redacted or erased in the ledger.
 
 use std::sync::Arc;
 
@@ -12,13 +12,15 @@ use super::here::unavailable;
 use super::known::Key;
 
 impl Core {
-    /// Runs a write that deletes contents, and deletes them from queued writes and dead letters as well (DESIGN §9).
+    /// Runs a redaction, an erasure or a link in the ledger. After a redaction or an erasure, also deletes the contents
+    /// of the session's dead letters; after an erasure, its queued writes as well (DESIGN §9).
     pub(super) async fn write_deletion(
         self: &Arc<Self>,
         key: &Key,
         command: Command,
     ) -> Result<CommittedWrite, Failure> {
-        // An erasure does not need the drain to finish: the session's first entry may never be accepted.
+        // A redaction or a link must not overtake queued writes. An erasure waits for them only briefly, because the
+        // ledger may never accept the session's first entry.
         let erases = matches!(command.write, Write::Erase(_));
         let settled = self.wait_settled(key);
         match erases {
@@ -49,7 +51,8 @@ impl Core {
         let erases = matches!(command.write, Write::Erase(_));
         let outcome = self.inner.write(command).await;
         {
-            // The session is also forgotten when the outcome is unknown, unless writes are queued.
+            // The known state is obsolete if the write was made. After a server error the write may have been made; but
+            // while the session has queued writes, its known state is needed.
             let mut state = self.state();
             let may_have_changed = match &outcome {
                 Ok(_) => true,
@@ -73,7 +76,8 @@ impl Core {
         Ok(outcome)
     }
 
-    /// Deletes the contents of a session's dead letters; the letters stay, without contents.
+    /// Deletes the contents of a session's dead letters; the letters stay. Also rewrites every queue file, so that no
+    /// contents of settled entries remain on disk.
     fn erase_letters(&self, key: &Key) -> Result<(), Failure> {
         let mut files = self.files();
         let (tenant, session) = (key.0.as_str(), key.1.as_str());
@@ -95,7 +99,7 @@ impl Core {
                 .rewrite_dead(dead.iter())
                 .map_err(|e| self.write_failure(&e))?;
         }
-        // Settled entries keep their contents on disk until the queue file is rewritten.
+        // A queue file contains settled entries until it is rewritten.
         for nth in 0..files.folders.len() {
             let waiting = self.state().of_folder(nth);
             if let Some(folder) = files.at(nth) {

@@ -1,5 +1,6 @@
-//! The drain writes queued entries into the ledger, each session's in order, as soon as the ledger answers. Sessions do not
-//! wait for each other: if a session's first entry is not accepted, the session pauses, and each further pause is longer.
+//! The drain writes queued entries into the ledger, each session's in order, as soon as the ledger answers. Sessions do
+//! not wait for each other: if a session's first entry is not accepted, the session pauses, and each further pause is
+//! longer.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -22,11 +23,12 @@ use crate::trace::Trace;
 
 /// The maximum number of sessions that are drained at once.
 const AT_ONCE: usize = 16;
-/// The time that the drain waits for the end of a first try that took too long, and that a stopped drain waits for its tasks.
+/// The time that the drain waits for a write's unfinished first try (see `write.rs`) before it sends the write itself.
+/// Also the time that the drain, once stopped, waits for the tasks of its sessions.
 const TRY: Duration = Duration::from_secs(30);
-/// The maximum number of tries of a write that the ledger fails with `internal`.
+/// The number of failures with `internal` after which an entry becomes a dead letter.
 const TRIES: u8 = 5;
-/// Timeout of a probe, as a multiple of `SpoolOptions::after`.
+/// The timeout of the drain's probe, as a multiple of `SpoolOptions::after`.
 const PROBE: u32 = 5;
 
 /// State shared by the tasks that drain sessions.
@@ -34,17 +36,18 @@ struct Drain {
     core: Arc<Core>,
     stop: watch::Receiver<bool>,
     at_once: Semaphore,
-    /// Held by the task that probes an unavailable ledger; the others wait for it.
+    /// Locked by the one task that probes an unavailable ledger; the tasks of other sessions wait for the lock.
     probing: Mutex<ProbeSchedule>,
 }
 
-/// When an unavailable ledger is probed next, and the pause after that probe.
+/// When an unavailable ledger is probed next, and the pause between that probe and the one after it.
 struct ProbeSchedule {
     next: Instant,
     pause: Duration,
 }
 
-/// Runs one task for each session with queued writes, until the drain is stopped; a task stops between two writes.
+/// Runs one task for each session with queued writes until `stop` becomes true; then each task finishes the write that
+/// it is sending, and ends.
 pub(super) async fn run(core: Arc<Core>, mut stop: watch::Receiver<bool>) {
     let drain = Arc::new(Drain {
         core: core.clone(),
@@ -85,7 +88,8 @@ pub(super) async fn run(core: Arc<Core>, mut stop: watch::Receiver<bool>) {
     }
 }
 
-/// Drains one session. Pauses, ever longer, while its first entry is not accepted.
+/// Drains one session until its queue is empty or the drain is stopped. While the first entry is not settled, each
+/// pause is longer than the one before.
 async fn drain_session(drain: Arc<Drain>, key: Key) {
     let (core, mut stop) = (&drain.core, drain.stop.clone());
     let (first_pause, longest_pause) = core.options.pause;
@@ -117,8 +121,8 @@ async fn drain_session(drain: Arc<Drain>, key: Key) {
 }
 
 impl Drain {
-    /// Whether a write may be tried now. While the ledger does not answer, one session at a time probes it, in the order in which
-    /// they began to wait.
+    /// Whether a session may send a write now. While the ledger does not answer, the sessions' tasks probe it one at a
+    /// time, in the order in which they began to wait.
     async fn may_try(&self) -> bool {
         let core = &self.core;
         if !core.state().is_ledger_unavailable() {
@@ -143,7 +147,7 @@ impl Drain {
     }
 }
 
-/// The entry of a session that is drained next.
+/// The first entry of a session's queue, which is drained next.
 struct Head {
     folder: usize,
     entry: Arc<Entry>,
@@ -157,13 +161,13 @@ pub(super) struct Done {
     pub(super) command: Option<Command>,
 }
 
-/// Drains the first entry of a session, and returns whether it is settled.
+/// Drains the first entry of a session, and returns whether it is settled now; if not, it stays queued.
 async fn drain_first(core: &Arc<Core>, key: &Key, head: Head) -> bool {
     let (folder, entry) = (head.folder, head.entry.clone());
     let done = core.send_entry(key, head).await;
     match &done.answer {
         Err(failure) if failure.code == ErrorCode::StoreUnavailable => {
-            // The ledger is available if it answers a probe.
+            // Only this write failed if the ledger answers a probe.
             if !core.answers().await {
                 core.mark_down(failure);
             }
@@ -226,8 +230,8 @@ impl Core {
         }
         let answer = match first_try {
             Some(Ok(stored)) if entry.lease.is_none() => Ok(stored),
-            // The outcome is unknown, or the ledger refused it as a write that was not queued: retry, which changes nothing if
-            // it was committed.
+            // The outcome of the first try is unknown, or the ledger refused the write, perhaps by a rule that does not
+            // apply to queued writes. Sent again, a write that was committed changes nothing.
             _ => self.put_into_ledger(key, entry, &command).await,
         };
         Done {
@@ -236,7 +240,7 @@ impl Core {
         }
     }
 
-    /// The result of a first try; `None` if it does not end in time.
+    /// The result of a first try; `None` if the try does not end in time or its task has panicked.
     async fn await_first_try_end(
         &self,
         attempt: Attempt,
@@ -244,7 +248,7 @@ impl Core {
         tokio::time::timeout(TRY, attempt).await.ok()?.ok()
     }
 
-    /// Whether the ledger answers a probe. A failure is an answer as well.
+    /// Whether the ledger answers a small query in time. A failure other than `store_unavailable` is an answer as well.
     pub(super) async fn answers(&self) -> bool {
         let inner: &dyn Ledger = self.inner.as_ref();
         let probe = inner.query_reserved(|snapshot| snapshot.view.newest_log().map(|_| ()));
@@ -285,7 +289,8 @@ impl Core {
         Ok(stored)
     }
 
-    /// Whether a failed write stays queued. A permanent failure counts as a refusal, so that it does not block its session.
+    /// Whether a failed write stays queued and is tried again. After a permanent failure it does not, because it would
+    /// block its session: the failure counts as a refusal.
     fn stays_queued(&self, key: &Key, id: (usize, u64), failure: &Failure) -> bool {
         match failure.code {
             ErrorCode::IntegrityError | ErrorCode::KeyMissing => false,
@@ -295,7 +300,7 @@ impl Core {
     }
 
     fn log_stuck(&self, key: &Key, failure: &Failure) {
-        // An unavailable ledger is logged once, elsewhere.
+        // `mark_down` has logged an unavailable ledger, once for all sessions.
         if !self.state().is_ledger_unavailable() {
             tracing::warn!(tenant_id = %word(key.0.as_str()), call_id = %word(key.1.as_str()), err = %failure.code, detail = %failure.detail, "[SPOOL] a write cannot be drained yet");
         }

@@ -1,4 +1,4 @@
-//! The folders of this process: its own, and those taken over from processes that are gone.
+//! The folders that this process has locked: its own, and those of processes that have exited.
 
 use std::io;
 use std::path::Path;
@@ -19,7 +19,8 @@ use super::state::{Letter, QueuedEntry, key_of, refusal};
 /// The maximum number of random names that are tried for a new folder.
 const NAMES: usize = 64;
 
-/// The folders. The first one receives writes; the others are drained and then removed.
+/// The folders, each known by its index. The first one receives writes; the others are drained and then removed, which
+/// leaves `None`.
 pub(super) struct Files {
     pub(super) folders: Vec<Option<Folder>>,
 }
@@ -27,7 +28,7 @@ pub(super) struct Files {
 /// The contents of the folders when they were opened.
 pub(super) struct Recovered {
     folders: Vec<Contents>,
-    /// Folders that could not be used.
+    /// The number of folders that could not be used.
     unusable: u64,
 }
 
@@ -53,7 +54,7 @@ impl Files {
                 }
             }
         }
-        // The folder with the oldest entry is drained first.
+        // Folders with older entries come first. The last one, with the newest entries, becomes this process's own.
         acquired.sort_by_key(|(_, contents)| contents.entries.first().map(|e| e.place.at));
         let own = match acquired.pop() {
             Some(own) => own,
@@ -84,7 +85,7 @@ impl Files {
     }
 }
 
-/// Creates a folder under a new name. Another starting process may lock it first; then another name is tried.
+/// Creates a folder under a random name and locks it. If another starting process locks it first, tries another name.
 fn create_folder(
     directory: &Path,
     seal: &Seal,
@@ -99,7 +100,8 @@ fn create_folder(
     Err(io::Error::other("other processes lock every new folder"))
 }
 
-/// Opens an existing folder and sets unreadable pieces aside; `None` if another process holds it.
+/// Opens an existing folder, and turns its unreadable pieces into dead letters. `None` if another process has locked
+/// it.
 fn open_existing(
     path: &Path,
     seal: &Seal,
@@ -112,7 +114,8 @@ fn open_existing(
     Ok(Some((folder, contents)))
 }
 
-/// Turns unreadable pieces into dead letters, and rewrites the files with what is readable.
+/// Adds the unreadable pieces of `contents` to its dead letters, and rewrites the files without them. A folder without
+/// such pieces stays unchanged.
 pub(super) fn bury_unreadable(
     folder: &mut Folder,
     contents: &mut Contents,
@@ -146,7 +149,7 @@ impl Core {
         let mut state = self.state();
         state.counts.unreadable += recovered.unusable;
         let recovered = recovered.folders;
-        // The folder of this process holds the newest entries.
+        // The folder of this process, index 0, has the newest entries, so it comes last.
         let order = (1..recovered.len()).chain(std::iter::once(0));
         let mut recovered: Vec<_> = recovered.into_iter().map(Some).collect();
         for folder in order {

@@ -14,13 +14,13 @@ const LOCK: &str = "lock";
 /// A file of at least this many bytes is rewritten when more than half of them belong to settled entries.
 const REWRITE_FROM: u64 = 1 << 20;
 
-/// A queued entry.
+/// An entry of the queue: a write that waits for the ledger.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Entry {
     pub(super) place: EntryPlace,
-    /// Set only for an entry that is a lease.
+    /// The lease that the spool granted, renewed or released; `None` for any other write.
     pub(super) lease: Option<LeaseNow>,
-    /// The command.
+    /// The encoded command.
     pub(super) body: Vec<u8>,
 }
 
@@ -32,7 +32,7 @@ impl Entry {
         }
     }
 
-    /// Bytes that the entry counts towards `spool.bytes`.
+    /// The size at which the entry counts towards `spool.bytes`, in bytes.
     pub(super) fn bytes(&self) -> u64 {
         let names = self.place.tenant.len() + self.place.session.len();
         (self.body.len() + names + 128) as u64
@@ -45,7 +45,7 @@ pub(super) struct Dead {
     /// `None` for an unreadable piece.
     pub(super) place: Option<EntryPlace>,
     pub(super) refusal: Refusal,
-    /// The command, or the unreadable piece; empty once it was erased.
+    /// The encoded command, or the unreadable piece; empty if the contents were erased.
     pub(super) body: Vec<u8>,
 }
 
@@ -68,11 +68,11 @@ impl Dead {
 pub(super) struct Contents {
     pub(super) entries: Vec<Entry>,
     pub(super) dead: Vec<Dead>,
-    /// Pieces of its files that fail verification.
+    /// Pieces of the folder's files that fail verification.
     pub(super) unreadable: Vec<Vec<u8>>,
-    /// Bytes of torn frames at the ends of its files.
+    /// The number of bytes of incomplete frames at the ends of the files.
     pub(super) torn: u64,
-    /// The highest number of an entry or a dead letter.
+    /// The highest number of an entry or a dead letter; both are numbered in one sequence.
     pub(super) newest: u64,
     valid_bytes: [u64; 2],
 }
@@ -94,7 +94,7 @@ impl Growing {
         Ok(Self { file, length })
     }
 
-    /// Appends `bytes`; after a failure the file is as before.
+    /// Appends `bytes`, and with `sync` flushes them to disk. After a failure the file counts as unchanged.
     fn add(&mut self, bytes: &[u8], sync: bool) -> io::Result<()> {
         let written = self.file.write_all_at(bytes, self.length);
         let written = written.and_then(|()| if sync { self.file.sync_data() } else { Ok(()) });
@@ -127,24 +127,25 @@ pub(super) struct Folder {
     newest: u64,
     /// Entries that became dead letters since the folder was opened.
     buried: HashSet<u64>,
-    // Released when dropped, also when the process dies.
+    // The lock is released when the file is closed, so also when the process dies.
     _lock: File,
 }
 
-/// Gives a file the owner of its folder if another user created it.
+/// Changes a file's owner to that of its folder if another user created the file. Without the right to do so, does
+/// nothing.
 fn owned_as(file: &File, folder: &Metadata) -> io::Result<()> {
     let now = file.metadata()?;
     if (now.uid(), now.gid()) == (folder.uid(), folder.gid()) {
         return Ok(());
     }
     match fchown(file, Some(folder.uid()), Some(folder.gid())) {
-        // Only root can change a file's owner. A file that another user rewrote stays with that user.
+        // Only root can change a file's owner.
         Err(e) if e.kind() == io::ErrorKind::PermissionDenied => Ok(()),
         changed => changed,
     }
 }
 
-/// Creates a private folder with its parents, flushed to disk.
+/// Creates a folder and its missing parents with mode 0700, and flushes them to disk.
 pub(super) fn create_private_dirs(path: &Path) -> io::Result<()> {
     let is_new = |path: &&Path| !path.as_os_str().is_empty() && !path.exists();
     let fresh: Vec<&Path> = path.ancestors().take_while(is_new).collect();
@@ -159,7 +160,7 @@ pub(super) fn create_private_dirs(path: &Path) -> io::Result<()> {
     Ok(())
 }
 
-/// The folders of a store's spool, by name.
+/// The folders in a store's spool, sorted by name; empty if the spool does not exist.
 pub(super) fn folders(directory: &Path) -> io::Result<Vec<PathBuf>> {
     let mut folders = Vec::new();
     let entries = match fs::read_dir(directory) {
@@ -176,7 +177,7 @@ pub(super) fn folders(directory: &Path) -> io::Result<Vec<PathBuf>> {
     Ok(folders)
 }
 
-/// Reads a folder's contents, regardless of its holder; changes nothing.
+/// Reads a folder's contents, even if another process has locked it; changes nothing. Settled entries are left out.
 pub(super) fn read_contents(path: &Path, seal: &Seal) -> io::Result<Contents> {
     let mut contents = Contents::default();
     let read = |name| match fs::read(path.join(name)) {
@@ -244,7 +245,8 @@ impl Contents {
 }
 
 impl Folder {
-    /// Opens and locks a folder; `None` if another process holds it.
+    /// Opens and locks a folder, which is created if it does not exist; `None` if another process has locked it or
+    /// removes it just now. Incomplete frames at the ends of its files are cut off.
     pub(super) fn open(path: &Path, seal: &Seal) -> io::Result<Option<(Self, Contents)>> {
         create_private_dirs(path)?;
         let mut options = private();
@@ -257,7 +259,7 @@ impl Folder {
             Err(fs::TryLockError::WouldBlock) => return Ok(None),
             locked => locked.map_err(io::Error::from)?,
         }
-        // The former holder may have removed the folder in between.
+        // The process that had the lock may have removed the folder just before this process locked the file.
         match fs::metadata(path.join(LOCK)) {
             Ok(current) if current.ino() == lock.metadata()?.ino() => {}
             Err(e) if e.kind() != io::ErrorKind::NotFound => return Err(e),
@@ -279,7 +281,7 @@ impl Folder {
         Ok(Some((folder, contents)))
     }
 
-    /// Allocates the next number.
+    /// Allocates the number of a new entry or dead letter.
     pub(super) fn next_id(&mut self) -> u64 {
         self.newest += 1;
         self.newest
@@ -289,13 +291,13 @@ impl Folder {
         &self.path
     }
 
-    /// Adds an entry; it is flushed to disk on return.
+    /// Adds an entry to the queue file, and flushes it to disk.
     pub(super) fn add(&mut self, entry: &Entry) -> io::Result<()> {
         let frame = self.seal.frame(&entry.header(), &entry.body)?;
         self.queue.add(&frame, true)
     }
 
-    /// Marks entries done, in this order, all or none. Without `sync` a power cut may undo that.
+    /// Marks entries done (settled) in this order, all or none. Without `sync` a power cut may undo the marks.
     pub(super) fn done(&mut self, ids: &[u64], sync: bool) -> io::Result<()> {
         let mut frames = Vec::new();
         for id in ids {
@@ -304,7 +306,7 @@ impl Folder {
         self.queue.add(&frames, sync)
     }
 
-    /// Writes dead letters, all or none; they are flushed to disk on return.
+    /// Writes dead letters, all or none, and flushes them to disk.
     pub(super) fn bury(&mut self, dead: &[Dead]) -> io::Result<()> {
         if dead.is_empty() {
             return Ok(());
@@ -319,17 +321,18 @@ impl Folder {
         Ok(())
     }
 
-    /// Whether an entry already became a dead letter.
+    /// Whether an entry has become a dead letter since the folder was opened.
     pub(super) fn is_buried(&self, id: u64) -> bool {
         self.buried.contains(&id)
     }
 
-    /// Whether most bytes of the queue file belong to settled entries, given the bytes of those that wait.
+    /// Whether the queue file is due to be rewritten because most of its bytes belong to settled entries; `waiting` is
+    /// the number of bytes of the queued ones.
     pub(super) fn is_worn(&self, waiting: u64) -> bool {
         self.queue.length > REWRITE_FROM && waiting < self.queue.length / 2
     }
 
-    /// Rewrites the queue file with the entries that still wait.
+    /// Rewrites the queue file so that it contains only `entries`, which must be all that are still queued.
     pub(super) fn rewrite<'a>(
         &mut self,
         entries: impl Iterator<Item = &'a Entry>,
@@ -345,7 +348,7 @@ impl Folder {
         Ok(())
     }
 
-    /// Rewrites the file of dead letters.
+    /// Rewrites the file of dead letters so that it contains only `dead`.
     pub(super) fn rewrite_dead<'a>(
         &mut self,
         dead: impl Iterator<Item = &'a Dead>,
@@ -375,7 +378,7 @@ impl Folder {
         })
     }
 
-    /// Truncates the queue file; call it when no entry waits.
+    /// Truncates the queue file to nothing; call it only when no entry of the folder is queued.
     pub(super) fn empty(&mut self) -> io::Result<()> {
         if self.queue.length > 0 {
             self.queue.file.set_len(0)?;
@@ -390,7 +393,7 @@ impl Folder {
         read_contents(&self.path, &self.seal)
     }
 
-    /// Removes the folder if it holds nothing; else returns it.
+    /// Removes the folder if its files are empty; otherwise returns it.
     pub(super) fn remove_if_empty(self) -> io::Result<Option<Self>> {
         if self.queue.length + self.dead.length > 0 {
             return Ok(Some(self));
@@ -399,7 +402,7 @@ impl Folder {
         Ok(None)
     }
 
-    /// Simulates a full disk for dead letters, or for entries.
+    /// Simulates a full disk for the file of dead letters if `dead`, otherwise for the queue file.
     #[cfg(test)]
     pub(super) fn fill(&mut self, dead: bool) {
         let growing = if dead {

@@ -1,7 +1,8 @@
 //! Frames: the records of the spool's files (docs/spool.md). Each has its own MAC, so a damaged frame affects no other.
 //!
 //! A frame is `FRsp`, key id (4 bytes), length of the payload (4), MAC (16) and payload. The payload is the length of
-//! the header (4), the header and the write, both JSON. Numbers are big-endian. The MAC also covers the store's name.
+//! the header (4), the header as JSON, and the body. Numbers are big-endian. The MAC covers the payload and the store's
+//! id.
 
 use filrouge_store::{Domain, KeyId, Keyring, MAC_BYTES, equal_macs};
 use serde::{Deserialize, Serialize};
@@ -11,7 +12,7 @@ const MAGIC: [u8; 4] = *b"FRsp";
 /// Bytes of a frame's head: magic, key id, length, MAC.
 const HEAD: usize = MAGIC.len() + 4 + 4 + MAC_BYTES;
 
-/// A frame's header, which gives the kind of its body.
+/// A frame's header, which says what the frame records.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(super) enum Header {
@@ -19,37 +20,38 @@ pub(super) enum Header {
     Write(EntryPlace),
     /// A lease that the spool granted, renewed or released; the body is the command that requested it.
     Lease(EntryPlace, LeaseNow),
-    /// A settled entry.
+    /// A mark that an entry is settled; it has no body.
     Done {
         /// The entry's number.
         id: u64,
     },
-    /// A write that the ledger has refused; the body is the command, or empty once it was erased.
+    /// A dead letter: a write that the ledger has refused. The body is the command, or empty if its contents were
+    /// erased.
     Dead(EntryPlace, Refusal),
-    /// A piece of a file that fails verification; the body is the piece.
+    /// A dead letter with a piece of a file that fails verification; the body is the piece.
     Unreadable(Refusal),
 }
 
 /// Identifies an entry and its session.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct EntryPlace {
-    /// Number of the entry in its folder; only grows.
+    /// The number of the entry in its folder. A newer entry has a greater number.
     pub(super) id: u64,
-    /// When it was queued, in microseconds.
+    /// When it was queued, in microseconds since 1970.
     pub(super) at: i64,
     pub(super) tenant: String,
     pub(super) session: String,
-    /// The kind of write, as one word.
+    /// The kind of write as one word, such as `append` (see `queue.rs`).
     pub(super) what: String,
 }
 
-/// The lease of a session after the entry.
+/// A session's lease as an operation of the spool left it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct LeaseNow {
     pub(super) fence: u64,
-    /// Empty when released.
+    /// Empty if the lease was released.
     pub(super) holder: String,
-    /// When the lease expires, in microseconds.
+    /// When the lease expires, in microseconds since 1970.
     pub(super) expires_at: i64,
 }
 
@@ -58,13 +60,13 @@ pub(super) struct LeaseNow {
 pub(super) struct Refusal {
     /// The number of the dead letter in its folder.
     pub(super) letter: u64,
-    /// When it was refused, in microseconds.
+    /// When the write was refused, in microseconds since 1970.
     pub(super) refused_at: i64,
     pub(super) code: String,
     pub(super) detail: String,
 }
 
-/// Authenticates frames with the keyring, bound to the name of the store.
+/// Authenticates frames with the keyring. The MAC is bound to the store's id, so frames of another store do not verify.
 #[derive(Clone)]
 pub(super) struct Seal {
     keyring: std::sync::Arc<Keyring>,
@@ -103,8 +105,9 @@ impl Seal {
         Ok(frame)
     }
 
-    /// Whether the unreadable rest of a file is one torn frame: a crash may leave a frame's length without all of its
-    /// bytes, or zeros. A frame under a key that is not in the ring may be valid, so it does not count as torn.
+    /// Whether the unreadable rest of a file is one torn frame, which a crash left incomplete: a frame whose length
+    /// reaches to the end of the file or beyond, or zeros. A frame under a key that is not in the ring may be valid, so
+    /// it does not count as torn.
     fn is_torn_frame(&self, bytes: &[u8]) -> bool {
         if bytes.iter().take(MAGIC.len()).all(|byte| *byte == 0) {
             return memchr::memmem::find(bytes, &MAGIC).is_none();
@@ -117,7 +120,7 @@ impl Seal {
             && self.mac(word(head, 4), &[]).is_some()
     }
 
-    /// Reads the frame at the start of `bytes`, with its length.
+    /// Reads the frame at the start of `bytes`.
     fn read(&self, bytes: &[u8]) -> Read {
         let Some((head, rest)) = bytes.split_at_checked(HEAD) else {
             let begun = &bytes[..bytes.len().min(MAGIC.len())];
@@ -164,24 +167,24 @@ fn parse_payload(payload: &[u8]) -> Option<(Header, &[u8])> {
 
 enum Read {
     Frame(Header, Vec<u8>, usize),
-    /// Incomplete: the bytes end before the frame does.
+    /// The bytes end before the frame does.
     Short,
     Wrong,
 }
 
-/// The contents of a file.
+/// The contents of a file of frames.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct Scanned {
     /// The frames that verify, in order.
     pub(super) frames: Vec<(Header, Vec<u8>)>,
-    /// The pieces between them that do not.
+    /// The pieces between and after them that do not verify, without a torn last frame.
     pub(super) unreadable: Vec<Vec<u8>>,
-    /// Length of the file up to its torn last frame, or all of it.
+    /// The length of the file without a torn last frame.
     pub(super) valid_bytes: usize,
 }
 
-/// Scans a file. Bytes that fail verification are skipped up to the next valid frame. A torn frame is
-/// accepted only at the end: its write was not answered yet, so no caller relies on it.
+/// Scans a file. Bytes that fail verification are skipped up to the next valid frame. Only the last frame can be torn;
+/// it is dropped, because its write was not answered yet, so no caller relies on it.
 pub(super) fn scan(bytes: &[u8], seal: &Seal) -> Scanned {
     let mut scanned = Scanned::default();
     let mut at = 0;

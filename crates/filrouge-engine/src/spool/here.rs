@@ -1,6 +1,7 @@
-//! A session that continues in the spool. The ledger's rules run over rows in memory, which start at the last known state of the
-//! ledger and include every queued write. Only these rows decide the answers to callers; they are rebuilt from that state and the
-//! queue, also after a restart. The ledger decides again when the queue is drained.
+//! A session that continues in the spool. Its rows are kept in memory: they start from the session's last known state
+//! in the ledger and include every queued write. The ledger's rules run over these rows, and their result is the answer
+//! to the caller. The rows can be rebuilt from the known state and the queue at any time. When the queue is drained,
+//! the ledger applies its rules again, and its result is the final one.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -21,7 +22,7 @@ use super::folder::Entry;
 use super::frame::LeaseNow;
 use super::known::{Key, Known, KnownTurn};
 
-/// The range of items whose seqs are not assigned yet.
+/// The range of newly written items to which the ledger has not assigned seqs yet.
 const UNASSIGNED_RANGE: WrittenRange = WrittenRange {
     first_seq: UNASSIGNED,
     last_seq: UNASSIGNED,
@@ -30,17 +31,18 @@ const UNASSIGNED_RANGE: WrittenRange = WrittenRange {
     roles: Vec::new(),
 };
 
-/// The rows of one session.
+/// The rows of one session in memory. Their seqs are local: the ledger may assign others.
 pub(super) struct LocalSession {
     rows: MemoryLedger,
     key: Key,
-    /// The newest known seq of the ledger: items after it have no seq yet.
+    /// The newest known seq in the ledger. The ledger has not assigned a seq to items after it.
     ledger_seq: u64,
-    /// Rows up to this seq are in the ledger, including those of known turns.
+    /// The local seq of the last row that repeats what the ledger has, which includes the known turns. Rows after it
+    /// are of queued writes.
     ledger_rows_end: u64,
-    /// Turns of which only the id is known.
+    /// Turns of which only the id is known, from items that were appended to them.
     id_only: HashSet<TurnId>,
-    /// Whether this process granted the newest lease: only then may it grant the next.
+    /// Whether the newest lease was granted through this process; only then may the spool grant the next.
     owned: bool,
 }
 
@@ -113,10 +115,10 @@ impl LocalSession {
         }
     }
 
-    /// Applies a write that was accepted before.
+    /// Applies a write that was accepted before. If the rows refuse it, they stay unchanged.
     fn reapply(&mut self, command: &Command, at: Timestamp) {
         if let Err(failure) = self.apply(command, at) {
-            // The write depends on state that this process no longer knows; the ledger decides when it is drained.
+            // The write depends on state that this process no longer knows. The ledger decides about it in the drain.
             tracing::debug!(
                 code = failure.code.as_str(),
                 "[SPOOL] a queued write cannot be applied here"
@@ -124,7 +126,7 @@ impl LocalSession {
         }
     }
 
-    /// Applies a write by the rules, and returns whether it has changed anything.
+    /// Applies a write by the ledger's rules. Returns its outcome, and whether it changed anything: a replay does not.
     fn apply(&mut self, command: &Command, at: Timestamp) -> Result<(Outcome, bool), Failure> {
         let (tenant, session) = &self.key;
         let fence = command.scope.fence;
@@ -132,7 +134,7 @@ impl LocalSession {
         // The ledger has already granted the caller access to the session.
         command.scope = Scope::new(tenant.clone(), Viewer::Operator).with_fence(fence);
         match &mut command.write {
-            // Only the ledger can compare seqs.
+            // Only the ledger can compare the expected seq with its own.
             Write::Append(append) if append.expected_seq.is_some() => {
                 Arc::make_mut(append).expected_seq = None;
             }
@@ -154,7 +156,8 @@ impl LocalSession {
         Ok((done?, self.rows.position().commit_no != before))
     }
 
-    /// The answer to a write, and whether it is new and must be queued. Values that only the ledger assigns are absent.
+    /// The answer to a write, and whether the write is new, so that it must be queued. Seqs and ordinals that the
+    /// ledger has not assigned yet are `UNASSIGNED`.
     ///
     /// # Errors
     /// Errors of the rules; `store_unavailable` if the answer needs a value that only the ledger knows.
@@ -166,7 +169,8 @@ impl LocalSession {
     ) -> Result<(Outcome, bool), Failure> {
         self.check_known(command)?;
         let mut local = command.clone();
-        // The expiry of a lease that was granted elsewhere is unknown; and an event may be reported late.
+        // The expiry of a lease is not checked if the lease was granted elsewhere, because then it is unknown, nor for
+        // an event, which may be reported late.
         let untimed = !self.owned || matches!(local.write, Write::RecordEvent(_));
         if let Some(own) = &mut local.scope.fence {
             own.queued = untimed;
@@ -237,7 +241,7 @@ impl LocalSession {
         }
     }
 
-    /// The lease and the session's state.
+    /// The session's lease, as a caller may see it at `now`, and the session's state.
     ///
     /// # Errors
     /// Errors of the rows.
@@ -245,7 +249,8 @@ impl LocalSession {
         self.session(|_, session| (session.head.lease.shown(now), session.row.state.clone()))
     }
 
-    /// The newest checkpoint, at most `limit` of the newest queued items after it, and whether there are more.
+    /// The newest checkpoint, at most `limit` of the newest queued items after it, and whether older ones were left
+    /// out.
     ///
     /// # Errors
     /// Errors of the rows.
@@ -278,7 +283,7 @@ impl LocalSession {
         Ok((checkpoint, items, trimmed))
     }
 
-    /// The turn of a request, if it is known.
+    /// The turn that was started with the request id `request`, if it is known.
     ///
     /// # Errors
     /// Errors of the rows.
@@ -312,7 +317,8 @@ impl LocalSession {
     }
 }
 
-/// Sets a turn's position to that in the ledger, as far as it is known.
+/// Sets a turn's ordinal and seqs to those in the ledger, as far as they are known. `changed` means that the turn has
+/// changed since, so its last seq is unknown.
 fn set_position(turn: &mut Turn, known: Option<&KnownTurn>, changed: bool) {
     turn.ordinal = known.map_or(UNASSIGNED, |known| known.ordinal);
     turn.first_seq = known.map_or(UNASSIGNED, |known| known.first_seq);
@@ -320,8 +326,8 @@ fn set_position(turn: &mut Turn, known: Option<&KnownTurn>, changed: bool) {
     turn.last_seq = last.map_or(UNASSIGNED, |known| known.last_seq);
 }
 
-/// The command that reports a lease operation of the spool to the ledger, with the granted fence and the remaining time of the
-/// lease.
+/// The command that repeats in the ledger a lease operation of the spool: the request `command`, with the fence that
+/// the spool granted and the time that is left of the lease at `now`.
 pub(super) fn as_queued(now_held: &LeaseNow, command: &Command, now: Timestamp) -> Command {
     let mut command = command.clone();
     command.scope.fence = Some(FencingToken {

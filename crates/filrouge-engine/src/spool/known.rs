@@ -1,5 +1,6 @@
-//! The known state of sessions that this process has written to under a lease: enough to continue them while the ledger does not
-//! answer (DESIGN §6). It is bounded: the least recently changed sessions are evicted.
+//! What this process knows of the sessions to which it has written under a lease: enough to continue them while the
+//! ledger does not answer (DESIGN §6). The memory is bounded: sessions whose known state changed least recently are
+//! evicted.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -19,17 +20,17 @@ pub(super) type Key = (TenantId, SessionId);
 
 /// The maximum number of known sessions.
 const SESSIONS: usize = 8_192;
-/// The maximum number of bytes of their checkpoints and turns, approximately.
+/// The approximate maximum number of bytes of the known state of all sessions, mostly checkpoints and turns.
 const BYTES: usize = 64 << 20;
 /// The maximum number of known turns of a session.
 const TURNS: usize = 16;
-/// The maximum number of remembered viewers of a session.
+/// The maximum number of viewers that are remembered for a session.
 const VIEWERS: usize = 8;
-/// The time for which known state is trusted after the ledger last confirmed it: later, another holder may have continued the
-/// session.
+/// The time for which known state is used after the ledger last confirmed the session's fence. After that time another
+/// holder may have continued the session.
 const FRESH: Duration = Duration::from_secs(15 * 60);
 
-/// A turn that this process has begun or ended: its position in the ledger, and the writes from which its rows are rebuilt.
+/// A turn that this process has begun: its position in the ledger, and the writes from which its rows are rebuilt.
 #[derive(Debug, Clone)]
 pub(super) struct KnownTurn {
     id: TurnId,
@@ -37,7 +38,7 @@ pub(super) struct KnownTurn {
     pub(super) ordinal: u64,
     pub(super) first_seq: u64,
     pub(super) last_seq: u64,
-    /// Its start, its end and the answers in between, each with its time.
+    /// The encoded commands that started the turn, appended its answer and ended it, each with its time.
     writes: Vec<(Timestamp, Vec<u8>)>,
 }
 
@@ -45,20 +46,21 @@ pub(super) struct KnownTurn {
 #[derive(Debug, Clone, Default)]
 pub(super) struct Known {
     viewers: VecDeque<(Viewer, Option<SessionToken>)>,
-    /// The newest lease. Only its fence is known unless it is `owned`.
+    /// The newest lease. Unless it is `owned`, only its fence is known.
     pub(super) lease: HeadLease,
-    /// Whether this process granted the lease: only then may it grant it again.
+    /// Whether the newest lease was granted through this process, by the ledger or by the spool. Only then may the
+    /// spool renew it or grant the next one.
     pub(super) owned: bool,
     pub(super) last_seq: u64,
     pub(super) checkpoint: Option<Checkpoint>,
     pub(super) state: Option<Box<str>>,
     turns: VecDeque<KnownTurn>,
-    /// When the ledger last confirmed that the fence holds the session.
+    /// When the ledger last confirmed that `lease.fence` is the session's newest fence.
     renewed: Option<Instant>,
 }
 
 impl Known {
-    /// Records that the ledger has confirmed that the fence holds the session.
+    /// Records that the ledger has just confirmed the session's fence.
     pub(super) fn renew(&mut self) {
         self.renewed = Some(Instant::now());
     }
@@ -67,7 +69,7 @@ impl Known {
         self.renewed.is_some_and(|at| at.elapsed() < FRESH)
     }
 
-    /// Whether the ledger has shown the session to this viewer.
+    /// Whether the ledger has shown the session to the scope's viewer, with the same session token.
     pub(super) fn sees(&self, scope: &Scope) -> bool {
         let mut viewers = self.viewers.iter();
         viewers.any(|(viewer, token)| *viewer == scope.viewer && *token == scope.token)
@@ -90,12 +92,12 @@ impl Known {
         self.turns.iter().rev().flat_map(|known| &known.writes)
     }
 
-    /// Updates from the ledger's answer to a write.
+    /// Updates the known state from the ledger's answer to a write.
     pub(super) fn learn(&mut self, command: &Command, outcome: &Outcome, now: Timestamp) {
         self.add_viewer(&command.scope);
         let holds = Self::is_held_by(command, outcome);
         if let Some(own) = command.scope.fence {
-            // A replay is returned under any fence, so it proves nothing.
+            // A replay proves nothing, because the ledger returns it under any fence.
             if holds && own.fence > self.lease.fence {
                 self.forget_after_takeover();
                 self.lease.fence = own.fence;
@@ -106,10 +108,10 @@ impl Known {
             }
         }
         match outcome {
-            // A late answer of an older lease is ignored.
+            // A late answer about an older lease is ignored.
             Outcome::Lease { lease, .. } if lease.fence >= self.lease.fence => {
                 if lease.fence > self.lease.fence + 1 {
-                    // Another holder has continued the session since.
+                    // The fences in between show that another holder has continued the session.
                     self.forget_after_takeover();
                 }
                 let released = matches!(&command.write,
@@ -149,7 +151,8 @@ impl Known {
         let index = self.turns.iter().position(|k| k.id == turn.turn_id);
         let begins = matches!(command.write, Write::Start(_));
         let known = index.and_then(|at| self.turns.remove(at));
-        // A turn that ended elsewhere is not remembered, because this process does not know its end.
+        // A replayed start may return a turn that has ended. Unless the turn is known, it is not remembered, because
+        // the write that ended it is unknown.
         let fresh = begins && !(turn.replayed && turn.status.is_closed());
         let Some(mut known) = known.or_else(|| fresh.then(|| KnownTurn::of(turn))) else {
             return;
@@ -165,7 +168,7 @@ impl Known {
         self.turns.push_front(known);
     }
 
-    /// Keeps an append of the turn's answer, which the end of the turn may refer to.
+    /// Keeps a command that appends a turn's answer, because the turn's end may refer to the answer.
     fn learn_answer(&mut self, command: &Command, now: Timestamp) {
         let Write::Append(append) = &command.write else {
             return;
@@ -181,7 +184,7 @@ impl Known {
         }
     }
 
-    /// Whether the answer proves that the session is held under the fence of the write.
+    /// Whether the ledger's answer proves that the fence of the write is the session's newest.
     pub(super) fn is_held_by(command: &Command, outcome: &Outcome) -> bool {
         match outcome {
             Outcome::Lease { lease, .. } => lease.holder.is_some(),
@@ -192,7 +195,7 @@ impl Known {
         }
     }
 
-    /// Keeps the checkpoint that covers most.
+    /// Keeps `checkpoint` unless the one that is kept covers more items.
     fn put_checkpoint(&mut self, checkpoint: &Checkpoint) {
         if self
             .checkpoint
@@ -214,7 +217,8 @@ impl Known {
         self.turns.clear();
     }
 
-    /// Another caller has written to the session, and may have redacted contents: keeps only which turns are open.
+    /// Forgets all contents of turns; only which turns are open stays known. For a session to which another caller has
+    /// written, who may have redacted contents.
     pub(super) fn forget_contents(&mut self, entropy: &dyn Entropy) {
         self.turns.retain(|known| known.status == TurnStatus::Open);
         for known in &mut self.turns {
@@ -245,7 +249,7 @@ impl KnownTurn {
     }
 }
 
-/// The start of a turn without its contents.
+/// A command that starts a turn, without the contents of its items. `None` if it cannot be decoded or encoded.
 fn emptied(body: &[u8], entropy: &dyn Entropy) -> Option<Vec<u8>> {
     let mut command = Command::decode(body, entropy).ok()?;
     if let Write::Start(start) = &mut command.write {
@@ -266,13 +270,13 @@ pub(super) struct Sessions {
 }
 
 impl Sessions {
-    /// The known state of a session, unless the ledger's confirmation is too old; `kept` ignores the age, for sessions with
-    /// queued writes.
+    /// The known state of a session, unless the ledger's confirmation is too old. With `kept`, which is set for a
+    /// session with queued writes, any age will do.
     pub(super) fn get(&self, key: &Key, kept: bool) -> Option<&Known> {
         self.known.get(key).filter(|known| kept || known.is_fresh())
     }
 
-    /// Updates the known state of a session.
+    /// Changes the known state of a session, which starts empty if the session is not known.
     pub(super) fn change(&mut self, key: &Key, change: impl FnOnce(&mut Known)) {
         let mut known = self.forget(key).unwrap_or_default();
         change(&mut known);
@@ -286,7 +290,8 @@ impl Sessions {
         Some(known)
     }
 
-    /// Evicts the least recently changed sessions, except those that are `kept`.
+    /// If there are too many sessions or bytes, evicts sessions down to half of the limits, the least recently changed
+    /// first. Sessions for which `kept` returns true stay.
     pub(super) fn trim(&mut self, kept: impl Fn(&Key) -> bool) {
         if self.known.len() <= SESSIONS && self.bytes <= BYTES {
             return;

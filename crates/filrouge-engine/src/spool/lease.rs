@@ -1,7 +1,8 @@
-//! Leases while the ledger does not answer. If this process granted a session's last lease, it grants the next by the ledger's
-//! rules, to one holder at a time and under growing fences. Each is queued for the ledger, in order among the writes. If another
-//! caller has acquired the session's lease elsewhere in the meantime, the ledger refuses the lease, and everything written under
-//! it in the spool.
+//! Leases while the ledger does not answer. If a session's newest lease was granted through this process, the spool
+//! grants the next one by the ledger's rules, to one holder at a time and under growing fences. Each granted lease is
+//! queued for the ledger, in order among the session's writes. If another process has meanwhile granted the session's
+//! lease, the drain finds that the ledger refuses the queued lease; then that lease and all writes queued after it
+//! become dead letters.
 
 use std::sync::Arc;
 
@@ -15,8 +16,11 @@ use super::known::Key;
 use super::state::Attempt;
 
 impl Core {
-    /// A lease request for a session that continues here. When the ledger answers again, the request waits until the queue is
-    /// drained, and the ledger decides.
+    /// Answers a lease request for a session that continues in the spool. If the ledger answers, the request waits
+    /// until the session's queue is drained, and then goes to the ledger.
+    ///
+    /// `attempt` is the request's own try in the ledger, if it has not ended. `ledger_is_down` means that this try has
+    /// just shown that the ledger does not answer.
     pub(super) async fn lease_in_spool(
         self: &Arc<Self>,
         key: &Key,
@@ -24,8 +28,7 @@ impl Core {
         attempt: Option<Attempt>,
         ledger_is_down: bool,
     ) -> Result<CommittedWrite, Failure> {
-        // Leases are granted here only while the ledger does not answer. A request whose own try has just shown that is queued
-        // without another check.
+        // The spool grants leases only while the ledger does not answer.
         if !ledger_is_down && !self.state().is_ledger_unavailable() {
             match self.wait_settled(key).await {
                 Ok(()) => return Box::pin(self.write_or_queue(command)).await,
@@ -36,8 +39,8 @@ impl Core {
         self.enqueue(key, command, attempt).await
     }
 
-    /// Releases a lease that a late first try was granted, if it differs from the lease that the spool granted: then it has no
-    /// holder.
+    /// Releases `lease`, which the ledger granted to a late first try, if the spool has meanwhile answered the same
+    /// request with a lease under another fence (`granted`): no caller knows of `lease`.
     pub(super) async fn release_unclaimed(
         &self,
         granted: &LeaseNow,
@@ -60,7 +63,7 @@ impl Core {
             write: Write::Lease(Box::new(release)),
         };
         if let Err(failure) = self.inner.write(release_write).await {
-            // The lease expires later.
+            // The lease stays until it expires.
             tracing::warn!(err = %failure.code, call_id = %crate::calls::word(take.session_id.as_str()), fence, "[SPOOL] an unclaimed lease is not released");
         }
     }

@@ -1,4 +1,4 @@
-//! Queries that a spool answers for the sessions it knows.
+//! Queries that the spool answers from what it knows of sessions, without the ledger.
 
 use std::sync::Arc;
 
@@ -17,14 +17,15 @@ impl Spooling {
         &self.core.inner
     }
 
-    /// The known state of a session with queued writes, without its contents; `None` if none are queued, or the caller may not
-    /// see the session.
+    /// What is known of a session with queued writes, without checkpoint and items. `None` if the session has no queued
+    /// writes, or if the ledger has not shown the session to this caller.
     #[must_use]
     pub fn waiting(&self, scope: &Scope, session: &SessionId) -> Option<Waiting> {
         self.with_waiting(scope, session, |_, _, waiting| Ok(waiting))
     }
 
-    /// Like [`Self::waiting`], with the newest checkpoint and at most `limit` of the newest items that are queued after it.
+    /// Like [`Self::waiting`], with the newest checkpoint and at most `limit` of the newest items that are queued after
+    /// it.
     #[must_use]
     pub fn waiting_tail(
         &self,
@@ -38,7 +39,7 @@ impl Spooling {
         })
     }
 
-    /// The turn of a request in a session with queued writes, if it is known.
+    /// The turn that was started with the request id `request`, if it is known and its session has queued writes.
     #[must_use]
     pub fn waiting_turn(
         &self,
@@ -87,8 +88,9 @@ impl Spooling {
         })
     }
 
-    /// Records the state that a caller read when it resumed a session under a lease, which is enough to continue the session
-    /// while the ledger does not answer.
+    /// Records what a caller has just read from the ledger to resume a session under a lease: the newest checkpoint,
+    /// the last seq and the session's state. From it the session can continue while the ledger does not answer. Does
+    /// nothing if the session is not known or has queued writes.
     pub fn resumed(
         &self,
         scope: &Scope,
@@ -112,13 +114,14 @@ impl Spooling {
         });
     }
 
-    /// The spool's state; makes no query.
+    /// The spool's state, from memory.
     #[must_use]
     pub fn view(&self) -> SpoolView {
         self.core.state().view(self.core.options.bytes)
     }
 
-    /// Whether enough is known of a session to continue it without the ledger. A session is known only if the ledger has it.
+    /// Whether enough is known of a session to continue it for this caller without the ledger. Such a session exists in
+    /// the ledger.
     pub(crate) fn knows(&self, scope: &Scope, session: &SessionId) -> bool {
         let key = (scope.tenant.clone(), session.clone());
         let state = self.core.state();

@@ -1,4 +1,5 @@
-//! The contents of a spool's folders, for the operator: to inspect, retry and drop.
+//! Lets an operator list the contents of the spool's folders, and retry or delete dead letters (`filrouge doctor
+//! spool`).
 
 use std::path::Path;
 use std::sync::Arc;
@@ -12,7 +13,7 @@ use super::files::bury_unreadable;
 use super::folder::{Dead, Entry, Folder, folders, read_contents};
 use super::frame::{EntryPlace, Seal};
 
-/// The state of a line.
+/// Whether a listed write still waits for the ledger.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum LineState {
@@ -22,28 +23,29 @@ pub enum LineState {
     Dead,
 }
 
-/// A queued write or a dead letter.
+/// A line of the list: a queued write or a dead letter.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Line {
-    /// Its id: the folder and the number in it.
+    /// The id: the folder's name, a colon and the number in the folder. The number is `?` for an unreadable piece that
+    /// has no dead letter yet.
     pub id: String,
-    /// Whether it waits.
+    /// Whether it is a queued write or a dead letter.
     pub state: LineState,
-    /// Its tenant; `None` for an unreadable piece, like the fields up to `queued_at`.
+    /// The tenant. `None` for an unreadable piece, as are `session`, `what` and `queued_at`.
     pub tenant: Option<String>,
-    /// Its session.
+    /// The session.
     pub session: Option<String>,
     /// The kind of write: `ensure`, `append`, `finalize`, `checkpoint`, `event`, `lease`.
     pub what: Option<String>,
     /// When it was queued.
     pub queued_at: Option<Timestamp>,
-    /// The error code of the refusal.
+    /// The error code of the refusal; `None` for a queued write, as are `detail` and `refused_at`.
     pub code: Option<String>,
-    /// The reason of the refusal as text.
+    /// The reason for the refusal as text.
     pub detail: Option<String>,
     /// When it was refused.
     pub refused_at: Option<Timestamp>,
-    /// Bytes of the write; 0 once it was erased.
+    /// The size of the encoded write in bytes; 0 if its contents were erased.
     pub bytes: u64,
     /// The contents of the write, if requested.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -166,11 +168,12 @@ impl Letters {
         }
     }
 
-    /// Queues a dead letter again, or all for `None`; the next server that opens the folder drains them. Returns their number.
+    /// Queues the dead letter with this id again, or with `None` all that contain a write. The next server that opens
+    /// the folder drains them. Returns how many were queued.
     ///
     /// # Errors
-    /// `overloaded` while a server holds the folder; `invalid` if the letter does not exist or contains no write;
-    /// `store_unavailable` if the folders cannot be written.
+    /// `overloaded` while a server uses the folder; `invalid` if there is no dead letter with this id or it contains no
+    /// write; `store_unavailable` if the folders cannot be read or written.
     pub fn retry(&self, id: Option<&str>) -> Result<u64, Failure> {
         self.change(id, |folder, dead, now| {
             let Some(place) = dead.place.as_ref().filter(|_| !dead.body.is_empty()) else {
@@ -190,7 +193,7 @@ impl Letters {
         })
     }
 
-    /// Deletes a dead letter, or all for `None`. Returns their number.
+    /// Deletes the dead letter with this id, or all with `None`. Returns how many were deleted.
     ///
     /// # Errors
     /// Like [`Self::retry`].
@@ -198,7 +201,8 @@ impl Letters {
         self.change(id, |_, _, _| Ok(true))
     }
 
-    /// Removes those requested dead letters for which `change` returns true.
+    /// Calls `change` with each requested dead letter, its folder and the time at which its write was queued (0 if
+    /// unknown). Removes those letters for which `change` returns true, and returns their number.
     fn change(
         &self,
         id: Option<&str>,
@@ -224,10 +228,11 @@ impl Letters {
                 return Err(Failure::new(ErrorCode::Overloaded, what)
                     .with_hint("stop that server first, and start it again afterwards"));
             };
-            // Pieces found just now were not in the caller's list.
+            // Unreadable pieces become dead letters only now, so the operator cannot have requested them: they stay.
             let listed = contents.dead.len();
             bury_unreadable(&mut folder, &mut contents, SystemClock.now()).map_err(failed)?;
-            // Drop entries that are dead letters, so that they do not return when the letters are removed.
+            // An entry that became a dead letter may still be in the queue file, and only the letter marks it as
+            // settled. So the queue file is rewritten before letters are removed.
             folder.rewrite(contents.entries.iter()).map_err(failed)?;
             let mut kept = Vec::new();
             for (nth, dead) in contents.dead.into_iter().enumerate() {

@@ -1,4 +1,4 @@
-//! Probes whether the ledger answers at all, when one write is slow.
+//! When one write is slow, a probe finds out whether the ledger answers at all.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -7,7 +7,7 @@ use filrouge_store::{Ledger, QuerySubject};
 use filrouge_types::{ErrorCode, Failure};
 use tokio::sync::Mutex;
 
-/// A small query to the ledger, shared by all callers that wait at the same time.
+/// A small query to the ledger. Callers that wait at the same time share one query.
 pub(super) struct Probe {
     inner: Arc<dyn Ledger>,
     within: Duration,
@@ -24,7 +24,8 @@ impl Probe {
         }
     }
 
-    /// Probes the ledger over a connection apart from those of callers.
+    /// Probes the ledger with a query that does not wait for callers' queries. Returns the result of another caller's
+    /// probe if that ended after this call began.
     ///
     /// # Errors
     /// `store_unavailable` if the ledger reports it, or does not answer in time.
@@ -40,7 +41,7 @@ impl Probe {
             .inspect(QuerySubject::ServerData, Box::new(|_| {}));
         let answer = match tokio::time::timeout(self.within, query).await {
             Ok(Err(failure)) if failure.code == ErrorCode::StoreUnavailable => Err(failure),
-            // Another failure is an answer as well.
+            // Any other failure shows that the ledger answers.
             Ok(_) => Ok(()),
             Err(_) => {
                 let within = self.within.as_millis();

@@ -1,4 +1,4 @@
-//! Queues writes for the ledger.
+//! Adds writes to the spool's queue.
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -17,7 +17,7 @@ use super::known::{Key, Known};
 use super::lease::lease_now;
 use super::state::{Attempt, QueuedEntry, State};
 
-/// The kind of a write as one word, for `[CALL_JOURNAL_WARN]`.
+/// The kind of a write as one word, for the log marker `[CALL_JOURNAL_WARN]` and for lists of the spool's contents.
 fn word(write: &Write) -> &'static str {
     match write {
         Write::Start(_) => "ensure",
@@ -30,8 +30,9 @@ fn word(write: &Write) -> &'static str {
     }
 }
 
-/// Gives every item of an append an id if none has one, so that repeating the write changes nothing. A single item id is enough
-/// to recognize the batch, and then the other items stay unchanged, because a retry by the caller must match them.
+/// Adds an id to every item of an append if no item has one, so that the ledger recognizes the write when the drain
+/// sends it again. If the caller has given any item an id, the items stay unchanged: one id is enough to recognize all
+/// of them, and a retry by the caller must be equal to them.
 pub(super) fn keyed(command: Command, entropy: &dyn Entropy) -> Result<Command, Failure> {
     let Write::Append(append) = command.write else {
         return Ok(command);
@@ -57,8 +58,8 @@ pub(super) fn keyed(command: Command, entropy: &dyn Entropy) -> Result<Command, 
     Ok(Command { write, ..command })
 }
 
-/// The command in the form that is queued: an expired lease does not refuse it unless another caller has acquired the session's
-/// lease, and an event keeps the time at which it was reported.
+/// The command as it is stored in the queue. It is marked as queued: the ledger accepts it even after its lease has
+/// expired, unless another caller has acquired the session's lease. An event without a time gets the present.
 fn queued(mut command: Command, now: Timestamp) -> Command {
     if let Write::RecordEvent(event) = &mut command.write {
         event.at.get_or_insert(now);
@@ -72,6 +73,10 @@ fn queued(mut command: Command, now: Timestamp) -> Command {
 
 impl Core {
     /// Queues a write after the session's other queued writes.
+    ///
+    /// `attempt` is the write's first try, if it has not ended; `failure` is why that try has no answer, `None` if
+    /// there was no try. In the latter case, a write that needs state that this process does not know waits for a slow
+    /// ledger instead.
     pub(super) async fn queue(
         self: &Arc<Self>,
         key: &Key,
@@ -81,7 +86,7 @@ impl Core {
     ) -> Result<CommittedWrite, Failure> {
         let command = keyed(command, self.entropy.as_ref())?;
         match self.enqueue(key, command.clone(), attempt).await {
-            // The answer needs state that this process does not know. If the ledger is only slow, it decides.
+            // The answer needs state that this process does not know. A ledger that is only slow can still answer.
             Err(refused)
                 if refused.code == ErrorCode::StoreUnavailable
                     && failure.is_none()
@@ -94,7 +99,8 @@ impl Core {
         }
     }
 
-    /// Lets the rules answer a write, and stores it on disk after the session's other entries.
+    /// Answers a write by the ledger's rules over what is known here, and stores it on disk after the session's other
+    /// entries. Does nothing else with a write that the rules refuse or recognize as a replay.
     pub(super) async fn enqueue(
         self: &Arc<Self>,
         key: &Key,
@@ -117,7 +123,7 @@ impl Core {
         })
     }
 
-    /// The answer to a write, and whether the write is queued now: a replay is not.
+    /// The answer to a write, and whether this call has queued it: a replay is not queued again.
     fn put(
         &self,
         key: &Key,
@@ -125,7 +131,8 @@ impl Core {
         attempt: Option<Attempt>,
     ) -> Result<(Outcome, bool), Failure> {
         let now = self.clock.now();
-        // Locked first, so that the order on disk is the order in which the rules accepted the writes.
+        // The files are locked before the rules run, so that the order on disk is the order in which the rules accept
+        // the writes.
         let mut files = self.files();
         let answer = self.apply_rules(key, &command, now);
         let persisted = match &answer {
@@ -134,13 +141,14 @@ impl Core {
         };
         let mut state = self.state();
         if persisted.is_err() || !state.is_queued(key) {
-            // The rows may hold a write that is in no file, so they are dropped.
+            // The rows may contain a write that is not on disk, so they are dropped and rebuilt when next needed.
             state.local_sessions.remove(key);
         }
         persisted.and(answer)
     }
 
-    /// The session's rows in memory, rebuilt if needed; `None` if the session is no longer known.
+    /// The session's rows in memory, rebuilt if there are none, and its known state; `None` if the session is not
+    /// known.
     ///
     /// # Errors
     /// Errors of the rows.
@@ -222,7 +230,7 @@ impl Core {
         state.counts.spooled += 1;
         state.push(key, waits);
         drop(state);
-        // The drain is woken here, because the caller's future may have been dropped.
+        // The drain is woken here and not by the caller, whose future may have been dropped.
         self.wake.notify_one();
         Ok(())
     }

@@ -1,4 +1,5 @@
-//! Settles an entry that the ledger has answered: it is marked done, or becomes a dead letter.
+//! Removes from the queue an entry that the ledger has accepted (it is marked done) or refused (it becomes a dead
+//! letter).
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
@@ -17,7 +18,11 @@ use super::state::{Letter, refusal};
 use crate::calls::word;
 
 impl Core {
-    /// Marks an entry done that the ledger has accepted, or makes it a dead letter. After a failure it stays queued.
+    /// Removes from its queue an entry that the ledger has accepted; makes one that the ledger has refused a dead
+    /// letter. `nth` is the index of the entry's folder.
+    ///
+    /// # Errors
+    /// If the disk cannot be written; then the entry stays queued, unless only the final clean-up failed.
     pub(super) fn settle(
         &self,
         key: &Key,
@@ -28,7 +33,7 @@ impl Core {
         let mut files = self.files();
         let (last, is_only) = {
             let state = self.state();
-            // The entry is no longer the first one: it was erased in the meantime.
+            // If the entry is no longer the first one, its session was erased in the meantime.
             if !state.is_head(key, (nth, id)) {
                 return Ok(());
             }
@@ -42,17 +47,18 @@ impl Core {
             self.bury(&mut files, key, nth, &[entry], failure)?;
         }
         if let Some(folder) = files.at(nth) {
-            // These entries must be marked done on disk before their session's next write. A checkpoint that covers everything
-            // written so far would cover more if it were repeated; and a granted fence is logged once.
+            // Some accepted entries must not be sent to the ledger again after a restart, so their marks are flushed
+            // before the session's next write: a checkpoint without seq would then cover more, and a lease would be
+            // refused as stale once a newer one was granted.
             let once = done.answer.is_ok() && must_not_repeat(entry, done);
             let marked = match folder.done(&[id], last || once) {
-                // A full disk has no room for the mark, but the file can be truncated.
+                // A full disk has no room for the mark, but a file without other queued entries can be truncated.
                 Err(_) if is_only => folder.empty(),
                 marked => marked,
             };
             match marked {
                 Err(error) if once => return Err(error),
-                // A restart repeats the write, which changes nothing.
+                // After a restart the entry is sent again, which changes nothing in the ledger.
                 Err(error) => {
                     tracing::warn!(%error, "[SPOOL] a settled entry is not marked done");
                 }
@@ -74,7 +80,7 @@ impl Core {
                 state.change(key, |known| known.learn(command, &stored.outcome, now));
             }
             (Ok(_), _) => state.counts.drained += 1,
-            // The session belongs to another holder: its known state is obsolete.
+            // The refusal shows that the known state of the session is obsolete.
             (Err(_), _) if !state.is_queued(key) => {
                 state.known.forget(key);
             }
@@ -91,12 +97,15 @@ impl Core {
         }
     }
 
-    /// Handles a lease that the ledger does not accept: everything written here under it becomes a dead letter, also where the
-    /// other holder's fence has the same number. All dead letters are on disk before any entry is marked done, and leases are
-    /// marked done last, so that after a crash in between the next process drains them first. After a failure everything stays
+    /// Handles a queued lease that the ledger refuses: all queued writes of the session become dead letters, because
+    /// they were accepted under that lease. This includes writes under a fence whose number another holder has got as
+    /// well.
+    ///
+    /// All dead letters are on disk before any entry is marked done, and leases are marked done last. So after a crash
+    /// in between, the next process sends the lease first and is refused again. If a disk write fails, everything stays
     /// queued.
     fn bury_overtaken(&self, files: &mut Files, key: &Key, failure: &Failure) -> io::Result<()> {
-        // While the files are locked, nothing is added to the queue.
+        // The files are locked, so nothing is added to the queue meanwhile.
         let waits = self.state().entries_of(key);
         tracing::warn!(tenant_id = %word(key.0.as_str()), call_id = %word(key.1.as_str()), err = %failure.code, writes = waits.len(), "[SPOOL] another caller has acquired the session's lease");
         let mut folders: BTreeMap<usize, (Vec<&Entry>, Vec<u64>)> = BTreeMap::new();
@@ -129,7 +138,7 @@ impl Core {
             .try_for_each(|nth| self.tidy(files, nth))
     }
 
-    /// Writes entries of a folder as dead letters, except those that already are.
+    /// Writes entries of a folder as dead letters, except those that already are dead letters.
     fn bury(
         &self,
         files: &mut Files,
@@ -163,8 +172,9 @@ impl Core {
         Ok(())
     }
 
-    /// Removes the queued entries of an erased session from memory. Their contents stay on disk until the files are rewritten.
-    /// After a restart before that, the ledger refuses them, and no contents are kept.
+    /// Removes the queued entries of an erased session from memory. Their contents stay on disk until the caller
+    /// rewrites the files. If the process restarts before that, the ledger refuses the entries, and their dead letters
+    /// have no contents.
     pub(super) fn discard(&self, key: &Key) {
         let files = self.files();
         let writes = self.state().remove_session(key);
@@ -175,7 +185,8 @@ impl Core {
         }
     }
 
-    /// Keeps the queue file short, and removes a taken-over folder once it is empty.
+    /// Rewrites a folder's queue file if most of it is settled entries, and empties it if no entry is queued. Then
+    /// removes the folder if it came from another process and has no dead letters.
     fn tidy(&self, files: &mut Files, nth: usize) -> io::Result<()> {
         let Some(folder) = files.at(nth) else {
             return Ok(());
@@ -207,7 +218,7 @@ fn must_not_repeat(entry: &Entry, done: &Done) -> bool {
 }
 
 fn dead(entry: &Entry, refusal: Refusal, failure: &Failure) -> Dead {
-    // Erased contents are not kept here either.
+    // The session was erased, so its contents are not kept here either.
     let erased = failure.code == ErrorCode::SessionErased;
     Dead {
         place: Some(entry.place.clone()),

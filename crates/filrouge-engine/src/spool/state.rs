@@ -1,4 +1,5 @@
-//! The spool's state in memory: queued entries, and what is known of sessions.
+//! The spool's state in memory: the queued entries, and what is known of sessions. An entry is identified by a pair:
+//! the index of its folder in [`super::files::Files`] and its number in that folder.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
@@ -14,16 +15,17 @@ use super::here::LocalSession;
 use super::known::{Key, Known, Sessions};
 use super::view::{SpoolCounts, SpoolView};
 
-/// A write in flight to the ledger.
+/// The task of a write that has been sent to the ledger.
 pub(super) type Attempt = JoinHandle<Result<CommittedWrite, Failure>>;
 
-/// A queued entry.
+/// An entry in a session's queue.
 pub(super) struct QueuedEntry {
     pub(super) entry: Arc<Entry>,
-    /// The folder whose file holds it.
+    /// The index of the folder that contains the entry.
     pub(super) folder: usize,
     pub(super) since: Instant,
-    /// The first try, if it took too long: the drain awaits its end before it tries again.
+    /// The first try of the write, if it had not ended when the write was queued. The drain waits for its end before it
+    /// sends the write again.
     pub(super) attempt: Option<Attempt>,
 }
 
@@ -44,16 +46,17 @@ pub(super) struct Load {
 pub(super) struct State {
     pub(super) known: Sessions,
     pub(super) queues: HashMap<Key, VecDeque<QueuedEntry>>,
-    /// Sessions that continue in the spool.
+    /// The rows of sessions that continue in the spool.
     pub(super) local_sessions: HashMap<Key, LocalSession>,
     pub(super) entries: u64,
     pub(super) bytes: u64,
     /// The load of each folder.
     loads: HashMap<usize, Load>,
-    /// The number of failures with `internal` of a session's first entry.
+    /// For a session: its first entry, and how often the ledger failed that entry with `internal`.
     failed: HashMap<Key, ((usize, u64), u8)>,
     pub(super) dead: Vec<Letter>,
-    /// The reason why the ledger does not answer, if it does not.
+    /// Why the ledger does not answer; `None` while it does. Valid only while entries are queued: see
+    /// [`Self::is_ledger_unavailable`].
     pub(super) down: Option<String>,
     pub(super) counts: SpoolCounts,
 }
@@ -74,7 +77,7 @@ pub(super) fn key_of(tenant: &str, session: &str) -> Option<Key> {
     Some((TenantId::new(tenant).ok()?, SessionId::new(session).ok()?))
 }
 
-/// The record of a refusal, as the file stores it.
+/// A refusal as the file of dead letters stores it; `letter` is the dead letter's number.
 pub(super) fn refusal(letter: u64, now: Timestamp, failure: &Failure) -> Refusal {
     Refusal {
         letter,
@@ -85,7 +88,8 @@ pub(super) fn refusal(letter: u64, now: Timestamp, failure: &Failure) -> Refusal
 }
 
 impl State {
-    /// Whether the ledger is known to be unavailable; always false when nothing is queued, because then no drain checks it.
+    /// Whether the ledger is known to be unavailable. Always false while nothing is queued, because then the drain does
+    /// not find out when the ledger is back.
     pub(super) fn is_ledger_unavailable(&self) -> bool {
         self.down.is_some() && self.entries > 0
     }
@@ -114,13 +118,13 @@ impl State {
         self.queues.entry(key.clone()).or_default().push_back(waits);
     }
 
-    /// Whether the entry is the first one of the session.
+    /// Whether the entry is the first one in the session's queue.
     pub(super) fn is_head(&self, key: &Key, id: (usize, u64)) -> bool {
         let first = self.queues.get(key).and_then(VecDeque::front);
         first.is_some_and(|w| (w.folder, w.entry.place.id) == id)
     }
 
-    /// Removes the first entry of a session, if it is this one.
+    /// Removes the entry `id` from the session's queue if it is the first one; otherwise does nothing.
     pub(super) fn pop(&mut self, key: &Key, id: (usize, u64)) {
         if !self.is_head(key, id) {
             return;
@@ -139,7 +143,7 @@ impl State {
         }
     }
 
-    /// Removes all entries of a session, and returns their number.
+    /// Removes all queued entries of a session, and returns their number.
     pub(super) fn remove_session(&mut self, key: &Key) -> usize {
         self.failed.remove(key);
         self.local_sessions.remove(key);
@@ -165,13 +169,13 @@ impl State {
         self.loads.get(&folder).copied().unwrap_or_default()
     }
 
-    /// The entries of a session, each with the folder that holds it.
+    /// The queued entries of a session, each with the index of its folder.
     pub(super) fn entries_of(&self, key: &Key) -> Vec<(usize, Arc<Entry>)> {
         let waits = self.queues.get(key).into_iter().flatten();
         waits.map(|w| (w.folder, w.entry.clone())).collect()
     }
 
-    /// Counts a failure of the session's first entry, and returns how many it has had.
+    /// Counts a failure of the session's first entry `id`, and returns how many this entry has had.
     pub(super) fn count_failure(&mut self, key: &Key, id: (usize, u64)) -> u8 {
         let failed = self.failed.entry(key.clone()).or_insert((id, 0));
         if failed.0 != id {
@@ -181,7 +185,7 @@ impl State {
         failed.1
     }
 
-    /// The queued entries of a folder, in queue order.
+    /// The queued entries of a folder, in the order in which they were queued.
     pub(super) fn of_folder(&self, folder: usize) -> Vec<Arc<Entry>> {
         let waits = self.queues.values().flatten();
         let mut entries: Vec<_> = waits

@@ -7,22 +7,23 @@ use filrouge_types::{Checkpoint, Item, Lease};
 /// A session with queued writes, as this process knows it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Waiting {
-    /// The newest lease: granted by the store, or by this server since then under the same fence.
+    /// The newest lease, as the ledger or this server's spool granted it.
     pub lease: Lease,
-    /// The newest checkpoint that this process has written or read; only for callers who request the tail.
+    /// The newest checkpoint that this process has written or read. `None` also if the caller does not request the
+    /// tail.
     pub checkpoint: Option<Checkpoint>,
-    /// The queued items, oldest first; those after the newest checkpoint if that is queued as well. They have no seq yet. Only
-    /// for callers who request the tail.
+    /// The queued items, oldest first. If the newest checkpoint is queued too, only the items after it. They have no
+    /// seq yet. Empty if the caller does not request the tail.
     pub items: Vec<Item>,
-    /// Whether older queued items were left out, because there are more than were requested.
+    /// Whether older queued items were left out because there are more than the caller requested.
     pub trimmed: bool,
-    /// The newest seq that this process has seen in the store.
+    /// The newest seq of the session that this process has seen in the ledger.
     pub last_seq: u64,
     /// The session's state: the label of its newest checkpoint.
     pub state: Option<Box<str>>,
     /// Number of queued writes.
     pub entries: u64,
-    /// Whether the store is unavailable, as far as this process knows.
+    /// Whether the ledger is unavailable, as far as this process knows.
     pub down: bool,
 }
 
@@ -31,9 +32,9 @@ pub struct Waiting {
 pub struct SpoolCounts {
     /// Writes that were queued in the spool.
     pub spooled: u64,
-    /// Writes that the store has accepted since.
+    /// Queued writes that the ledger has accepted.
     pub drained: u64,
-    /// Writes that the store has refused since; they are dead letters.
+    /// Queued writes that the ledger has refused; they became dead letters.
     pub refused: u64,
     /// Writes that were refused because the spool was full.
     pub full: u64,
@@ -52,11 +53,11 @@ pub struct SpoolView {
     pub bytes: u64,
     /// The maximum number of bytes of queued writes.
     pub bytes_max: u64,
-    /// Age of the oldest queued write.
+    /// The age of the oldest queued write; `None` if nothing is queued.
     pub oldest: Option<Duration>,
-    /// Writes that the store has refused, and that wait for an operator.
+    /// Dead letters in this process's folders, which wait for an operator.
     pub dead_letters: u64,
-    /// The reason why the store is unavailable, if it is.
+    /// Why the ledger is unavailable; `None` if it is not.
     pub down: Option<String>,
     /// Counts since this process started.
     pub counts: SpoolCounts,

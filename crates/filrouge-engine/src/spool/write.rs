@@ -1,4 +1,6 @@
-//! The write path: the ledger, or the queue.
+//! The path of a write through the spool: to the ledger, or into the queue.
+//!
+//! The *first try* of a write is sent to the ledger before the write is queued, and may go on after it is queued.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -17,36 +19,36 @@ use super::queue::keyed;
 use super::state::Attempt;
 use super::{Core, Spooling};
 
-/// The time that a write that must not overtake queued writes waits for them while the ledger answers.
+/// The maximum time that a write waits for the queued writes that it must not overtake, while the ledger answers.
 const DRAINING: Duration = Duration::from_secs(10);
 
 /// The destination of a write.
 enum Route {
-    /// Only to the ledger: the spool does not know the session.
+    /// Only to the ledger: the spool does not know the session, or the ledger has not shown it to this caller.
     LedgerOnly,
-    /// To the ledger first; to the queue if it does not answer.
+    /// To the ledger first; to the queue if the ledger does not answer.
     LedgerFirst,
-    /// To the queue: writes of the session wait, or the ledger is known to be unavailable.
+    /// To the queue: other writes of the session are queued, or the ledger is known to be unavailable.
     Queue,
 }
 
 /// Result of a first try.
 enum TryOutcome {
     Answered(Box<Result<CommittedWrite, Failure>>),
-    /// The ledger is unavailable, or slow with this write.
+    /// There is no answer yet: the ledger is unavailable, or slow with this write.
     NotYet(Failure),
 }
 
 /// The first try of a write, in its own task.
 struct FirstTry {
-    /// `None` once it has ended.
+    /// The task; `None` once it has ended.
     attempt: Option<Attempt>,
-    /// Whether the write has been queued in the meantime.
+    /// Whether the write has been queued in the meantime; then the drain handles the answer.
     is_queued: Arc<AtomicBool>,
 }
 
 impl FirstTry {
-    /// The answer, if it arrives within this time.
+    /// The answer, if it arrives within this time; `None` if it does not, or if it was returned before.
     async fn answer(&mut self, within: Duration) -> Option<Result<CommittedWrite, Failure>> {
         let attempt = self.attempt.as_mut()?;
         let ended = tokio::time::timeout(within, attempt).await.ok()?;
@@ -58,7 +60,8 @@ impl FirstTry {
     }
 }
 
-/// Whether a write may be queued: one of a live call under a fence. Events and lease requests need no fence.
+/// Whether a write is of a kind that may be queued: a write of a live call under a fence, an event, or a lease request.
+/// The last two need no fence.
 fn may_wait(command: &Command) -> bool {
     let held = command.scope.fence.is_some();
     match &command.write {
@@ -104,7 +107,8 @@ impl Core {
             let changes = matches!(command.write, Write::Patch(_) | Write::CloseSession(_));
             let stored = self.inner.write(command).await?;
             if changes {
-                // The session's state and status may have changed: the next write under its fence shows them.
+                // The known state may be obsolete. The next write under the session's fence makes the session known
+                // again.
                 self.state().known.forget(&key);
             }
             return Ok(stored);
@@ -135,7 +139,7 @@ impl Core {
         }
     }
 
-    /// Writes only to the ledger, and learns the session from the answer.
+    /// Writes only to the ledger, and updates the session's known state from the answer.
     async fn write_through(&self, key: &Key, command: Command) -> Result<CommittedWrite, Failure> {
         let reports = command.scope.fence.is_some() || matches!(command.write, Write::Lease(_));
         let sent = reports.then(|| command.clone());
@@ -146,8 +150,8 @@ impl Core {
         Ok(stored)
     }
 
-    /// Remembers the state of the session that an answer of the ledger shows, but not of an ephemeral session, which must not
-    /// reach a disk.
+    /// Updates the session's known state from an answer of the ledger. Ephemeral sessions are not remembered, because
+    /// their writes must not reach a disk.
     fn learn(&self, key: &Key, command: &Command, stored: &CommittedWrite) {
         let outcome = &stored.outcome;
         let is_new = self.state().known(key).is_none();
@@ -160,13 +164,13 @@ impl Core {
         let now = self.clock.now();
         let mut state = self.state();
         if state.known(key).is_none() {
-            // A state that is too old to be used is removed.
+            // What is known may be too old to be used: it is removed first.
             state.known.forget(key);
         }
         state.change(key, |known| known.learn(command, outcome, now));
     }
 
-    /// Tries the ledger first, for a limited time, and queues the write if it does not answer.
+    /// Sends the write to the ledger, and queues it if the ledger does not answer in time.
     async fn write_ledger_first(
         self: &Arc<Self>,
         key: &Key,
@@ -178,7 +182,7 @@ impl Core {
             TryOutcome::Answered(answer) => return *answer,
             TryOutcome::NotYet(failure) => failure,
         };
-        // From now on the drain learns from the answer.
+        // From now on the drain, and not the task of the first try, handles the answer.
         first.is_queued.store(true, Ordering::SeqCst);
         match &command.write {
             Write::Lease(_) => self.lease_in_spool(key, command, first.attempt, true).await,
@@ -186,11 +190,11 @@ impl Core {
         }
     }
 
-    /// Starts a try in its own task, which may outlive the caller's request.
+    /// Sends the write to the ledger in a task of its own, which may outlive the caller's request.
     fn spawn_first_try(self: &Arc<Self>, key: &Key, command: &Command) -> FirstTry {
         let is_queued = Arc::new(AtomicBool::new(false));
         let (inner, command, key) = (self.inner.clone(), command.clone(), key.clone());
-        // A weak reference: the task must not keep the files locked, which the next process may take over.
+        // With a strong reference the task could keep the files locked after this spool is closed.
         let (core, by_drain) = (Arc::downgrade(self), is_queued.clone());
         let attempt = async move {
             let answer = inner.write(command.clone()).await;
@@ -251,8 +255,8 @@ impl Core {
         }
     }
 
-    /// Whether a write can be queued before the ledger is known to be unavailable: a lease request cannot, nor the end of a turn
-    /// that this process does not know.
+    /// Whether a write is queued as soon as the ledger is slow. A lease request and the end of a turn that this process
+    /// does not know are queued only once the ledger is known to be unavailable.
     fn can_wait_at_once(&self, key: &Key, command: &Command) -> bool {
         match &command.write {
             Write::Lease(_) => false,
@@ -270,7 +274,7 @@ impl Core {
         unavailable(&format!("the ledger has not answered for {after} ms"))
     }
 
-    /// Handles the ledger's answer to a first try that was not queued.
+    /// Handles the ledger's answer to the first try of a write that was not queued.
     fn handle_first_answer(
         &self,
         key: &Key,
@@ -296,7 +300,8 @@ impl Core {
         }
     }
 
-    /// Clears the reason why the ledger is unavailable, unless entries wait whose drain retries it.
+    /// Forgets that the ledger is unavailable if nothing is queued. Otherwise the drain finds out when the ledger is
+    /// back.
     fn clear_down_if_idle(&self) {
         let mut state = self.state();
         if state.entries == 0 {
@@ -312,7 +317,10 @@ impl Core {
         state.down = Some(failure.detail.clone());
     }
 
-    /// Waits until no write of the session is queued, for a write that must not overtake them.
+    /// Waits until the session has no queued writes, on behalf of a write that must not overtake them.
+    ///
+    /// # Errors
+    /// `store_unavailable` if the ledger is unavailable, or if the queue is not drained within [`DRAINING`].
     pub(super) async fn wait_settled(&self, key: &Key) -> Result<(), Failure> {
         let until = Instant::now() + DRAINING;
         let mut settled = self.settled.subscribe();
@@ -339,7 +347,7 @@ impl Core {
                 );
                 return Err(unavailable(&what));
             }
-            // The timeout is for a ledger that becomes unavailable during the wait, which is not signaled.
+            // The timeout is needed because nothing is signaled when the ledger becomes unavailable during the wait.
             let _ = tokio::time::timeout(Duration::from_millis(50), settled.changed()).await;
         }
     }

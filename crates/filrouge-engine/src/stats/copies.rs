@@ -1,9 +1,13 @@
 //! Detects items that were copied into a session from another one.
 //!
-//! Programs whose history is imported fork a session by copying messages. Where they keep the ids, two sessions hold items of one
-//! source under one key. Where they assign new ids and keep the times, as OpenCode 1.x does, the copied messages are older than
-//! the session that holds them. Ids of items that were recorded here are unique only in their session, so they identify no copy,
-//! unless the writer names an `origin` in the item's metadata.
+//! Some programs whose history is imported copy the messages of a session when it is forked:
+//!
+//! - A program that keeps the messages' ids: then items of one source have the same id in two sessions.
+//! - A program that assigns new ids and keeps the times, as OpenCode 1.x does: then the copied messages are older than
+//!   the session that contains them.
+//!
+//! Items that were recorded here have ids that are unique only in their session, so equal ids do not show a copy,
+//! unless the writer names an `origin` in the items' metadata.
 
 use std::collections::HashMap;
 
@@ -13,32 +17,32 @@ use filrouge_types::{Item, RawJson, Timestamp};
 use serde::Deserialize;
 use serde_json::Value;
 
-/// The origin of an imported session, which `filrouge import` stores in its metadata.
+/// Where an imported session came from: the member `origin` of its metadata, which `filrouge import` writes.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 pub struct Origin {
     source: Option<Box<str>>,
-    /// The version of the program that recorded it.
+    /// The version of the program that recorded the session.
     pub version: Option<Box<str>>,
-    /// When it was created in its source.
+    /// When the session was created in its source.
     pub created: Option<Timestamp>,
-    /// When it last changed in its source.
+    /// When the session last changed in its source.
     pub updated: Option<Timestamp>,
-    /// When it was archived in its source.
+    /// When the session was archived in its source.
     pub archived: Option<Timestamp>,
-    /// The folder it ran in.
+    /// The folder in which the session ran.
     pub directory: Option<Box<str>>,
-    /// Its project's name.
+    /// The name of the session's project.
     pub project_name: Option<Box<str>>,
-    /// Its project's main folder.
+    /// The main folder of the session's project.
     pub worktree: Option<Box<str>>,
-    /// The agent of its first message.
+    /// The agent of the session's first message.
     pub agent: Option<Box<str>>,
 }
 
 impl Origin {
-    /// Reads the origin from a session's metadata; empty for a session that began in the ledger, or when the member has another
-    /// form.
+    /// Reads the origin from a session's metadata. All fields are `None` for a session that began in the ledger, or if
+    /// the member `origin` has another form.
     #[must_use]
     pub fn of(metadata: &RawJson) -> Self {
         let origin = member(metadata.as_str(), "origin");
@@ -46,7 +50,8 @@ impl Origin {
         origin.unwrap_or_default()
     }
 
-    /// A key that an item shares with its copies.
+    /// A key that an item shares with its copies in other sessions; `None` if copies of it cannot be recognized by a
+    /// key.
     fn key(&self, item: &Item) -> Option<[u8; 16]> {
         let id = item.body.item_id.as_ref().map_or("", |id| id.as_str());
         let own = item
@@ -63,7 +68,8 @@ impl Origin {
             ]));
         }
         let source = self.source.as_ref().filter(|_| !id.is_empty())?;
-        // A version imported later has the same id with a suffix.
+        // If a message changed after its import, its new version was imported under the same id with a suffix after
+        // `~`.
         let id = id.rsplit_once('~').map_or(id, |(id, _)| id);
         Some(fingerprint(&[
             b"item of a source",
@@ -73,28 +79,30 @@ impl Origin {
     }
 }
 
-/// A member of an object; skips parsing when the name does not occur.
+/// The member `name` of a JSON object. The object is parsed only if the name occurs in its text.
 fn member(object: &str, name: &str) -> Option<Value> {
     memchr::memmem::find(object.as_bytes(), name.as_bytes())?;
     let object: Value = serde_json::from_str(object).ok()?;
     object.get(name).cloned()
 }
 
-/// The items seen in the sessions of one family.
+/// The items that were counted so far in a session and its descendants.
 pub(super) struct Seen {
-    /// The session in which a key was first seen; `None` when there is only one session.
+    /// For each key, the session in which it was first seen. `None` if there is only one session, which has no copies
+    /// to find.
     by_key: Option<HashMap<[u8; 16], SessionPk>>,
 }
 
 impl Seen {
-    /// The state before the first item of a family of one session, or of several.
+    /// Starts with no items; `several` says whether the session has descendants.
     pub(super) fn new(several: bool) -> Self {
         Self {
             by_key: several.then(HashMap::new),
         }
     }
 
-    /// Whether an item is a copy: older than its session, or seen in another session before.
+    /// Whether an item is a copy, because it is older than its session or was counted in another session before.
+    /// Remembers the item.
     pub(super) fn is_copy(&mut self, session: SessionPk, item: &Item, origin: &Origin) -> bool {
         let older = origin.created.zip(item.body.occurred_at);
         if older.is_some_and(|(created, occurred)| occurred < created) {

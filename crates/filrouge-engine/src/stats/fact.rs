@@ -1,4 +1,4 @@
-//! One item's contribution to the sums.
+//! The contribution of one item to a session's statistics.
 
 use std::collections::BTreeSet;
 
@@ -9,8 +9,8 @@ use super::Statistics;
 use super::copies::Origin;
 use super::usage::tokens;
 
-/// An item's contribution. `open_question` is the turn whose question was the newest message; further items may continue that
-/// question.
+/// The statistics of one item. `open_question` is the turn whose question is the newest message so far, if the newest
+/// message is a question: a further question item of that turn continues the same message. The call updates it.
 pub(super) fn of(item: &Item, origin: &Origin, open_question: &mut Option<TurnId>) -> Statistics {
     let usage = item.body.usage.as_ref().map(|usage| {
         let usage: Value = serde_json::from_str(usage.as_str()).ok()?;
@@ -56,7 +56,7 @@ fn is_message(item: &Item, open_question: &mut Option<TurnId>) -> bool {
     }
 }
 
-/// The number of calls of an item on the channel of tool calls: at least one, even if it is redacted.
+/// The number of tool calls in an item of that channel: at least one, even if the item is redacted.
 fn calls(item: &Item) -> u64 {
     let parts = Part::all(&item.body.parts);
     let calls = parts.iter().filter(|p| p.is("tool_call"));

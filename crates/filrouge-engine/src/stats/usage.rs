@@ -1,8 +1,9 @@
 //! Token counts of providers and programs, normalized to five counts that do not overlap.
 //!
-//! An item's `usage` has the shape that its writer uses; one table lists the known shapes. The sum of the five counts is the
-//! number of tokens, each counted once: `input` excludes tokens read from or written to a cache, `output` excludes reasoning.
-//! Where a shape includes one count in another, it is subtracted.
+//! An item's `usage` has the shape that its writer uses; the table [`SHAPES`] lists the known shapes. The five
+//! normalized counts include each token once, so their sum is the number of tokens: `input` excludes tokens read from
+//! or written to a cache, and `output` excludes reasoning. If a count of a shape includes another one, that one is
+//! subtracted.
 
 use serde::Serialize;
 use serde_json::Value;
@@ -45,7 +46,7 @@ impl Tokens {
     }
 }
 
-/// The counts of a shape that include others.
+/// Which counts of a shape include others.
 #[derive(Debug, Clone, Copy)]
 struct Within {
     cache_in_input: bool,
@@ -61,9 +62,9 @@ const APART: Within = Within {
     reasoning_in_output: false,
 };
 
-/// The JSON pointers of a shape's counts.
+/// A shape of `usage`: the JSON pointers of its counts.
 struct Shape {
-    /// The shape applies when one of these exists.
+    /// A `usage` has this shape if at least one of these pointers exists in it.
     known_by: &'static [&'static str],
     /// The counts at these pointers are summed.
     input: &'static [&'static str],
@@ -77,7 +78,7 @@ struct Shape {
     within: Within,
 }
 
-/// OpenCode and its imports; which counts include others depends on its version.
+/// The shape of OpenCode. Which counts include others depends on OpenCode's version.
 const OPENCODE: Shape = Shape {
     known_by: &["/tokens"],
     input: &["/tokens/input"],
@@ -88,9 +89,9 @@ const OPENCODE: Shape = Shape {
     within: APART,
 };
 
-/// The first shape that fits is used.
+/// The shapes other than OpenCode's. The first that fits is used.
 const SHAPES: &[Shape] = &[
-    // OpenAI chat completions and compatible APIs; DeepSeek reports its cache in two places.
+    // OpenAI chat completions and compatible APIs. DeepSeek reports tokens read from its cache at both pointers.
     Shape {
         known_by: &["/prompt_tokens", "/completion_tokens"],
         input: &["/prompt_tokens"],
@@ -126,7 +127,7 @@ const SHAPES: &[Shape] = &[
         cache_write: &["/input_token_details/cache_creation"],
         within: ALL_WITHIN,
     },
-    // Anthropic; and OpenAI responses without details, which look the same.
+    // Anthropic. OpenAI responses without details look the same.
     Shape {
         known_by: &["/input_tokens", "/output_tokens"],
         input: &["/input_tokens"],
@@ -139,7 +140,7 @@ const SHAPES: &[Shape] = &[
             reasoning_in_output: true,
         },
     },
-    // Gemini, which counts the prompt of its own tools separately.
+    // Gemini, which counts prompt tokens of its built-in tools separately.
     Shape {
         known_by: &["/promptTokenCount", "/candidatesTokenCount"],
         input: &["/promptTokenCount", "/toolUsePromptTokenCount"],
@@ -164,8 +165,8 @@ const SHAPES: &[Shape] = &[
     },
 ];
 
-/// Normalizes a usage; `None` when its shape is unknown. `version` is that of the OpenCode that recorded it, for imports from
-/// there.
+/// Normalizes a `usage`; `None` if its shape is unknown or one of its values is not a count. `version` is the version
+/// of the program that recorded it, if known; only OpenCode's shape depends on it.
 #[must_use]
 pub fn tokens(usage: &Value, version: Option<&str>) -> Option<Tokens> {
     if OPENCODE.fits(usage) {
@@ -179,8 +180,9 @@ pub fn tokens(usage: &Value, version: Option<&str>) -> Option<Tokens> {
     Some(counts)
 }
 
-/// Which of OpenCode's counts include others: up to 0.x the input includes cache reads, up to 1.2 the output includes the
-/// reasoning. Where it writes a total, from 1.1 on, the total decides.
+/// Which of OpenCode's counts include others. Up to version 0.x the input includes cache reads, and up to 1.2 the
+/// output includes reasoning. From 1.1 on OpenCode may write a total; if so, the total shows whether the output
+/// includes reasoning.
 fn opencode(usage: &Value, counts: &Tokens, version: Option<&str>) -> Within {
     if let Some(total) = usage.pointer("/tokens/total").and_then(Value::as_u64) {
         let others = [counts.output, counts.cache_read, counts.cache_write];
@@ -216,7 +218,7 @@ impl Shape {
         self.known_by.iter().any(|p| usage.pointer(p).is_some())
     }
 
-    /// The counts as written; `None` when one of them is not a count.
+    /// The counts as written, before any subtraction; `None` if one of them is not a count.
     fn read(&self, usage: &Value) -> Option<Tokens> {
         let mut input = 0_u64;
         for pointer in self.input {
@@ -232,7 +234,7 @@ impl Shape {
     }
 }
 
-/// The first count that exists, or 0; `None` for a value that is not a count.
+/// The count at the first pointer that exists, or 0 if none does; `None` if the value there is not a count.
 fn count(usage: &Value, pointers: &[&str]) -> Option<u64> {
     let mut present = pointers.iter().filter_map(|p| usage.pointer(p));
     match present.find(|value| !value.is_null()) {

@@ -1,25 +1,27 @@
-//! Blocks, each of which becomes one item, and the JSON of their parts.
+//! Blocks: the contents of a stream that become one item each, such as a message or a tool call. A block consists of
+//! pieces, and each piece becomes one part of the item.
 
 use std::fmt::Write as _;
 
 use filrouge_store::draft::{PieceKind, arguments};
 use filrouge_types::{Channel, RawJson, Role};
 
-/// Channel of alternative answers, all but the first of several (`n` above 1): no context shows them.
+/// The channel of alternative answers: if a request asks for several answers (`n` above 1), all but the first. No
+/// context contains them.
 const ALTERNATIVE: &str = "alternative";
 
-/// One part of a block.
+/// A piece of a block; it becomes one part of the block's item.
 #[derive(Debug, Clone)]
 pub struct StreamPart {
-    /// The kind of part.
+    /// The kind of the piece.
     pub kind: PieceKind,
-    /// Its text as spelled inside a JSON string; for a complete part its JSON.
+    /// The text so far, as spelled inside a JSON string. For [`PieceKind::Complete`], the JSON of the part.
     pub text: String,
     /// Further members of the part, raw JSON, such as a signature.
     pub(super) members: Vec<(&'static str, String)>,
     /// Lists of raw values collected over the stream, such as citations, by name.
     pub(super) lists: Vec<(&'static str, Vec<String>)>,
-    /// The number of times that its text was replaced.
+    /// How often the text was replaced by one that does not continue it.
     pub(super) generation: u32,
 }
 
@@ -35,28 +37,29 @@ impl StreamPart {
     }
 }
 
-/// A part of a stream that becomes one item.
+/// A block of a stream; it becomes one item.
 #[derive(Debug, Clone)]
 pub struct StreamBlock {
-    /// Its number in the stream, from 0; also part of its item's key.
+    /// The block's number in the stream, from 0. It is part of the item's key.
     pub number: u64,
-    /// Its parts: several for a message, else one.
+    /// The pieces. Only a message has several.
     pub parts: Vec<StreamPart>,
-    /// For a call: its id and the tool's name, as JSON strings.
+    /// For a tool call: the call's id and the tool's name, as JSON strings.
     pub call: Option<(String, String)>,
-    /// Whether it is complete.
+    /// Whether the block is complete.
     pub done: bool,
-    /// Role and channel, if they are known from the beginning.
+    /// Role and channel, if they are fixed when the block begins. `None` for the assistant's messages, reasoning and
+    /// calls: see [`Self::role_and_channel()`].
     pub(super) role_and_channel: Option<(Role, Channel)>,
-    /// The alternative answer that it belongs to; 0 is the main one.
+    /// The number of the alternative answer to which the block belongs; 0 is the main answer.
     pub(super) alternative: u32,
-    /// Further members of its item's metadata.
+    /// Members of the item's metadata: names and raw JSON.
     pub(super) metadata: Vec<(&'static str, String)>,
-    /// Whether it becomes an item without waiting for data from the end of the response.
+    /// Whether the block becomes an item without waiting for data from the end of the response.
     pub(super) released: bool,
-    /// Whether it is a call whose arguments were cut off by a length limit.
+    /// Whether the block is a call whose arguments were cut off by a length limit.
     pub(super) cut: bool,
-    /// Bytes that it holds, approximately.
+    /// The approximate memory of the block in bytes.
     pub(super) held: usize,
 }
 
@@ -74,13 +77,14 @@ impl StreamBlock {
         self.is_answer() || self.call.is_some()
     }
 
-    /// Whether it is a call whose arguments are not the text of a JSON object.
+    /// Whether the block is a call whose arguments are not a JSON object.
     pub(super) fn lacks_arguments(&self) -> bool {
         let text = self.parts.first().map_or("", |p| p.text.as_str());
         self.call.is_some() && !arguments(text).starts_with('{')
     }
 
-    /// Role and channel, as far as they are known: a message may turn out to be the answer.
+    /// Role and channel as they appear now. A message of the assistant counts as the answer until the stream shows
+    /// otherwise.
     #[must_use]
     pub fn role_and_channel(&self) -> (Role, Channel) {
         if let Some((role, channel)) = &self.role_and_channel {
@@ -115,7 +119,7 @@ pub(super) fn object(members: &[(&'static str, String)]) -> Option<RawJson> {
     Some(RawJson::from_checked(out))
 }
 
-/// The parts of a block's item.
+/// The parts of a block's item, as a JSON array.
 pub(super) fn parts(block: &StreamBlock) -> RawJson {
     if let Some(part) = block.parts.first()
         && block.role_and_channel.is_some()

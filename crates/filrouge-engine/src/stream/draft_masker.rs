@@ -1,4 +1,5 @@
-//! Masks drafts: of growing text, only the part that can no longer become a credential is shown (DESIGN §8).
+//! Masks drafts. Of a growing text only that part is drafted that can no longer become part of a credential (DESIGN
+//! §8).
 
 use std::sync::Arc;
 
@@ -6,19 +7,19 @@ use filrouge_store::draft::{PieceHead, PieceKind};
 
 use crate::secrets::{CredentialPolicy, MaskStream, SecretStream, TurnSecrets};
 
-/// The drafted state of one piece.
+/// What was drafted of one piece (part of a block of the stream).
 pub(super) struct DraftedPiece {
-    /// The version of the piece's text; the text may be replaced.
+    /// The version of the piece's text: see `StreamPart::generation`.
     pub(super) generation: u32,
-    /// Whether an older version of the text was drafted, and must be replaced.
+    /// Whether an older version of the text was drafted, which the next draft must replace.
     pub(super) replaces: bool,
-    /// Bytes of the piece's text that were processed.
+    /// The number of bytes of the piece's text that were passed to the maskers.
     processed: usize,
-    /// Whether the text was processed as complete.
+    /// Whether the maskers were told that the text is complete.
     complete: bool,
-    /// The masked text; `None` if the piece's text is shown unchanged.
+    /// The masked text; `None` if there is nothing to mask, so that the piece's text is drafted unchanged.
     masked_text: Option<MaskedText>,
-    /// Bytes of the shown text that were drafted.
+    /// The number of bytes of the masked (or unchanged) text that were drafted.
     pub(super) drafted_bytes: usize,
     /// Whether the piece was drafted as complete.
     pub(super) done: bool,
@@ -27,7 +28,7 @@ pub(super) struct DraftedPiece {
 }
 
 struct MaskedText {
-    /// Whether credentials are masked by shape.
+    /// Whether credentials that are recognized by their shape are masked, as in parameters of tools.
     parameters: bool,
     turn_secrets: Option<Arc<TurnSecrets>>,
     secrets: Option<SecretStream>,
@@ -36,7 +37,7 @@ struct MaskedText {
 }
 
 impl DraftedPiece {
-    /// The state of a new piece.
+    /// The state of a new piece, of which nothing was drafted.
     pub(super) fn new(
         kind: PieceKind,
         generation: u32,
@@ -64,7 +65,7 @@ impl DraftedPiece {
         }
     }
 
-    /// Processes new text of the piece.
+    /// Masks the new text of the piece. `text` is the entire text so far; `done` means that it is complete.
     pub(super) fn process(&mut self, text: &str, done: bool) {
         let Some(masked_text) = self.masked_text.as_mut() else {
             return;
@@ -74,7 +75,7 @@ impl DraftedPiece {
             if more.is_empty() {
                 return;
             }
-            // The piece continues although it was complete.
+            // The piece continues although it was complete: new maskers are needed.
             masked_text.secrets = masked_text.turn_secrets.as_ref().map(TurnSecrets::stream);
             masked_text.credentials = masked_text.parameters.then(MaskStream::new);
         }
@@ -93,7 +94,8 @@ impl DraftedPiece {
         }
     }
 
-    /// The part of the shown text that was not drafted yet. While the piece grows, it ends at a complete character.
+    /// The part of the masked text that was not drafted yet. Unless the piece is `done`, it ends with a complete
+    /// character.
     pub(super) fn undrafted<'a>(&'a self, text: &'a str, done: bool) -> &'a str {
         let shown = self.masked_text.as_ref().map_or(text, |v| v.out.as_str());
         let news = shown.get(self.drafted_bytes..).unwrap_or_default();
@@ -104,7 +106,7 @@ impl DraftedPiece {
         }
     }
 
-    /// The entire text to show, for a piece that grows no further.
+    /// The entire masked text of a piece that grows no further.
     pub(super) fn all(&mut self, text: &str) -> String {
         self.process(text, true);
         match &self.masked_text {
@@ -128,7 +130,7 @@ impl MaskedText {
     }
 }
 
-/// The text up to its last complete escape, without half of a surrogate pair.
+/// The text without an incomplete escape at its end, and without the first half of a surrogate pair there.
 fn complete_characters(text: &str) -> &str {
     let complete = complete_escapes(text);
     match last_escape(complete) {
@@ -151,7 +153,7 @@ fn complete_escapes(text: &str) -> &str {
     }
 }
 
-/// Start of the last escape within the last six bytes, the greatest length of an escape.
+/// The start of the last escape, if it is among the last six bytes; no escape is longer.
 fn last_escape(text: &str) -> Option<usize> {
     let bytes = text.as_bytes();
     let begins = |at: &usize| {

@@ -1,24 +1,25 @@
-//! The ends of a stream.
+//! How a stream can end.
 
 use filrouge_types::{JsonText, RawJson};
 
-/// The end of a response.
+/// How the response that a stream delivers has ended.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Ended {
     /// The response ended with an answer.
     Answered,
-    /// The response ended with calls whose results the provider waits for, or with a pause: the turn continues.
+    /// The response ended with tool calls for whose results the provider waits, or with a pause. The turn continues
+    /// with another response.
     Continues,
     /// The response ended with an error, or broke off.
     Failed(StreamError),
-    /// The caller that requested the response cancelled it.
+    /// The caller that had requested the response cancelled it.
     Cancelled,
 }
 
 filrouge_types::words!(
     /// The component in which an error occurred.
     pub enum StreamErrorSource: "source of an error" {
-        /// The provider reported it.
+        /// The provider reported the error.
         Provider => "provider",
         /// The stream is malformed, or ended too early.
         Stream => "stream",
@@ -27,7 +28,7 @@ filrouge_types::words!(
     }
 );
 
-/// Codes of errors that would recur for the same stream and caller.
+/// Codes of errors that would recur if the same caller sent the same stream again.
 const PERMANENT: [&str; 4] = [
     "credentials",
     "limit_exceeded",
@@ -38,15 +39,16 @@ const PERMANENT: [&str; 4] = [
 /// An error that ends a stream.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct StreamError {
-    /// A short code: the provider's own, or one of `stream_truncated`, `stream_malformed`, `stream_too_large`, `client_gone`, ….
+    /// A short code: the provider's own, or one of `stream_truncated`, `stream_malformed`, `stream_too_large`,
+    /// `client_gone`, ….
     pub code: Box<str>,
     /// A message for people.
     pub message: JsonText,
-    /// The component in which it occurred.
+    /// The component in which the error occurred.
     pub source: StreamErrorSource,
     /// Whether a retry can help.
     pub retryable: bool,
-    /// The original error as JSON.
+    /// The provider's error as JSON, if it reported one.
     pub raw: Option<RawJson>,
 }
 

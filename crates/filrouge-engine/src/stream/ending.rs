@@ -1,4 +1,5 @@
-//! Ends a recording: with the answer, with calls that await results, or with the drafted text and the error.
+//! Ends a recording. The last write depends on how the stream ended: it has the answer, the calls that wait for
+//! results, or the drafted text and the error.
 
 use std::sync::Arc;
 
@@ -20,7 +21,8 @@ use crate::turns::{cancelled, error_part};
 use crate::written::Written;
 
 impl Recording {
-    /// Writes the end of the transcript: the answer, or the drafted text and the error. Returns the resulting turn.
+    /// Writes the end of the transcript: the answer, the calls that wait for results, or the drafted text and the
+    /// error. A transcript without an end counts as truncated. Returns the turn after the write.
     ///
     /// # Errors
     /// Like [`Self::refused`].
@@ -52,7 +54,8 @@ impl Recording {
         Ok(self.as_written(turn))
     }
 
-    /// The turn as the result of a write, with the count of masked credentials; forgets the secrets of a turn that is closed.
+    /// The turn as the result of a write, with the count of masked credentials. If the turn has ended, also forgets its
+    /// secrets.
     fn as_written(&self, turn: Turn) -> Written<Turn> {
         if turn.status != TurnStatus::Open {
             let now = self.core.clock.now();
@@ -115,7 +118,8 @@ impl Recording {
         }
     }
 
-    /// For a turn that already has an answer: records this one as an observation; the caller ends the turn.
+    /// Records this stream's answer as an observation, because the turn already has an answer. The turn stays open: the
+    /// caller ends it.
     async fn record_as_observation(
         &mut self,
         entries: &[Entry],
@@ -153,13 +157,13 @@ impl Recording {
         self.append_last(entries).await
     }
 
-    /// Usage and metadata from the end of the response; addresses in the metadata are hashed.
+    /// The usage and the metadata from the end of the response. Addresses in the metadata are hashed.
     fn reported_at_end(&self, transcript: &Transcript) -> (Option<RawJson>, Option<RawJson>) {
         let (usage, metadata) = transcript.reported();
         (usage, self.core.hashed(&self.scope.tenant, metadata))
     }
 
-    /// An item for data from the end of the response that no other item can carry.
+    /// An item that records the usage and the metadata from the end of the response, if no other item can.
     fn last_note(&self, transcript: &Transcript) -> Entry {
         let nothing = RawJson::from_checked("[]");
         let mut item = ItemBody::new(Role::System, Channel::SystemNote, nothing);
@@ -168,7 +172,8 @@ impl Recording {
         item.into()
     }
 
-    /// Ends the turn after a failure or a cancellation: with the complete items, the drafted text, and the reason.
+    /// Ends the turn after a failure, or without `error` after a cancellation. Records the complete items, the drafted
+    /// text and the reason.
     async fn break_off(
         &mut self,
         transcript: &mut Transcript,
@@ -192,7 +197,7 @@ impl Recording {
         self.close(&self.ending(ending, Some(self.stream))).await
     }
 
-    /// The drafted text of incomplete blocks.
+    /// The text of the remaining blocks, masked, as the partial items that a draft becomes.
     fn shown(&mut self, transcript: &Transcript) -> Vec<Entry> {
         let mut pieces = Vec::new();
         self.growth(transcript);
@@ -214,12 +219,13 @@ impl Recording {
         partial_entries(self.stream, &pieces)
     }
 
-    /// Handles a write of the recording that the ledger refused. A turn that has reached a limit fails: the draft's text is
-    /// kept, followed by the reason. If another writer has ended the turn, returns the turn in its present state.
+    /// Handles a write of the recording that the ledger refused. If the turn has reached a limit, it is ended as
+    /// failed: the draft's text is kept, followed by the reason. If another writer has ended the turn, returns the turn
+    /// as it is now.
     ///
     /// # Errors
-    /// The failure itself if it is any other, or if the turn was restarted and belongs to another writer now; and those of the
-    /// ledger.
+    /// `failure` itself if it is of any other kind, or if the turn is open again and belongs to another writer; and the
+    /// ledger's errors.
     pub async fn refused(
         mut self,
         transcript: &Transcript,
@@ -241,7 +247,7 @@ impl Recording {
         }
     }
 
-    /// Fails the turn with the reason, after the draft's text.
+    /// Ends the turn as failed: drafts the remaining text, and records the draft's text and then the reason.
     async fn fail(&mut self, transcript: &Transcript, failure: &Failure) -> Result<Turn, Failure> {
         let growth = self.last_growth(transcript);
         if !growth.is_empty() {
@@ -253,7 +259,8 @@ impl Recording {
         self.close(&self.ending(Ending::Fail(entries), None)).await
     }
 
-    /// Ends the recording because this process shuts down: the turn is interrupted, and all text received so far is kept.
+    /// Ends the recording because this process shuts down. The turn becomes interrupted, and all text received so far
+    /// is kept.
     ///
     /// # Errors
     /// Like [`Self::refused`].
@@ -289,8 +296,8 @@ impl Recording {
         }
     }
 
-    /// The write that ends the turn. With `stream` the recording has written all text itself; without it, the ledger keeps the
-    /// draft.
+    /// The write that ends the turn. With `stream`, `ending` contains all text, and the ledger drops the draft; without
+    /// it, the ledger keeps the draft's text as items.
     fn ending(&self, ending: Ending, stream: Option<StreamId>) -> Arc<Close> {
         let body = fingerprint(&[b"stream", &self.stream.0]);
         Arc::new(Close {
@@ -311,10 +318,10 @@ impl Recording {
         }
     }
 
-    /// The turn in its present state.
+    /// The turn as it is now in the ledger.
     ///
     /// # Errors
-    /// Those of the ledger.
+    /// The ledger's errors.
     pub async fn current_turn(&self) -> Result<Written<Turn>, Failure> {
         Ok(self.as_written(self.turn().await?))
     }

@@ -1,5 +1,5 @@
-//! Selects and masks the part of a stream that is recorded: everything, or only the answer in a tenant that records only
-//! conversations (DESIGN §7).
+//! Selects the part of a stream that is recorded, and masks it. If the tenant records only conversations, that is the
+//! answer; otherwise it is everything (DESIGN §7).
 
 use filrouge_store::draft::Delta;
 use filrouge_store::hot::ItemRetention;
@@ -12,13 +12,14 @@ use super::transcript::{ReadyItem, Transcript};
 use crate::record_policy::LeftOut;
 
 impl StreamBlock {
-    /// Whether it may become an item that the policy keeps.
+    /// Whether the block may become an item that the tenant's policy records.
     pub(super) fn is_kept(&self, record: ItemRetention) -> bool {
         record.keeps(&self.role_and_channel().1)
     }
 }
 
-/// The channel that the policy applies to: a call that broke off counts as a call, whatever its channel.
+/// The channel by which the policy treats an item. A tool call that broke off counts as a tool call, whatever its
+/// channel.
 fn channel_of(item: &ItemBody) -> &Channel {
     let broke_off = item.parts.as_str().starts_with(r#"[{"type":"tool_call"#);
     if broke_off {
@@ -29,8 +30,8 @@ fn channel_of(item: &ItemBody) -> &Channel {
 }
 
 impl Recording {
-    /// Gives items their keys and the agent's name, and masks what must not be recorded. Where only conversations are
-    /// recorded, none of the items may remain.
+    /// Adds the keys and the agent's name to items, and masks what must not be recorded. Items that the tenant's policy
+    /// does not record are left out and counted, so the result may be empty.
     pub(super) fn entries(&mut self, ready: Vec<ReadyItem>) -> Result<Vec<Entry>, Failure> {
         let mut left_out = LeftOut::default();
         let mut items = Vec::with_capacity(ready.len());
@@ -55,7 +56,7 @@ impl Recording {
         item
     }
 
-    /// Masks items. A stream cannot be refused for its contents, so they are masked even under the policy `refuse`.
+    /// Masks items, even under the policy `refuse`: a stream cannot be refused for its contents.
     pub(super) fn mask_items(&mut self, items: Vec<ItemBody>) -> Result<Vec<Entry>, Failure> {
         let items = items.into_iter().map(Into::into).collect();
         let masker = self.core.stream_masker(self.secrets.clone());
@@ -66,7 +67,8 @@ impl Recording {
         Ok(items.into_iter().map(Entry::from).collect())
     }
 
-    /// Removes drafted text from the draft that turned out not to be the answer, and is not recorded.
+    /// Removes from the draft the text of blocks that were taken from the transcript and not recorded, because they
+    /// turned out not to be the answer.
     pub(super) async fn withdraw(&mut self, transcript: &Transcript) -> Result<(), Failure> {
         let first = transcript.blocks().next().map_or(u64::MAX, |b| b.number);
         let obsolete = self.shown.iter().filter(|((number, _), shown)| {

@@ -1,4 +1,4 @@
-//! Turns complete blocks into items.
+//! Makes items of complete blocks.
 
 use filrouge_types::{Channel, ItemBody, RawJson, Role};
 
@@ -6,12 +6,13 @@ use super::block::{StreamBlock, object, parts};
 use super::end::Ended;
 use super::transcript::{ReadyItem, Transcript};
 
-/// The channel of unknown events.
+/// The channel of the item that contains a stream's unknown events.
 const EVENTS: &str = "stream_events";
 
 impl Transcript {
-    /// Takes the blocks that have become items: all complete ones, in order, up to the first that may still be the answer or
-    /// grow. After an end without error these are all blocks; after another end, the complete ones.
+    /// Takes the items that are ready, in order. While the stream goes on, these are the complete blocks before the
+    /// first one that may still grow or be the answer. After the end of a response they are all blocks; after an error
+    /// or a cancellation, only the complete ones.
     pub fn take_ready(&mut self) -> Vec<ReadyItem> {
         let mut ready = std::mem::take(&mut self.ready);
         match self.ended {
@@ -36,7 +37,8 @@ impl Transcript {
             _ => None,
         };
         let answer = answer.map(|b| b.number);
-        // A released block may have been taken already, so it does not carry data from the end of the response.
+        // The data from the end of the response goes into the answer, or else into the last block. A released block
+        // does not get it, so that its item does not depend on when it was taken.
         let last = self.blocks.back().filter(|b| !b.released);
         let last = answer.or_else(|| last.map(|b| b.number));
         while let Some(block) = self.take_front() {
@@ -55,14 +57,14 @@ impl Transcript {
         ready
     }
 
-    /// Whether one of the items carries the data from the end of the response.
+    /// Whether an item that was taken contains the usage and the metadata from the end of the response.
     #[must_use]
     pub const fn is_reported(&self) -> bool {
         self.is_reported
     }
 
-    /// Turns complete blocks into items that later events cannot change. Must be called after each event, so that the division
-    /// of the stream into chunks makes no difference.
+    /// Makes items of the complete blocks that later events cannot change. Call it after each event of the stream, so
+    /// that the items do not depend on how the stream is divided into chunks.
     pub fn finish_complete_blocks(&mut self) {
         while self.is_front_ready() {
             let Some(block) = self.take_front() else {
@@ -86,7 +88,7 @@ impl Transcript {
         let Some(front) = self.blocks.front().filter(|b| b.done) else {
             return false;
         };
-        // After a break-off there is no final data to wait for; at a regular end the last item carries it.
+        // The last block waits for the data from the end of the response, unless the stream broke off, which has none.
         let cut_off = matches!(self.ended, Some(Ended::Failed(_) | Ended::Cancelled));
         if front.is_answer() {
             return self.steps > 1;
@@ -94,7 +96,7 @@ impl Transcript {
         front.released || cut_off || self.blocks.len() > 1
     }
 
-    /// The unknown events as an item.
+    /// An item with the unknown events since the last call; `None` if there are none.
     fn unknown_item(&mut self) -> Option<ReadyItem> {
         let kept = std::mem::take(&mut self.unknown_kept);
         if kept.is_empty() {
@@ -126,7 +128,7 @@ impl Transcript {
         item
     }
 
-    /// Adds the data from the end of the response to its last item.
+    /// Adds the usage and the metadata from the end of the response to `item`.
     fn finish_item(&self, item: &mut ItemBody) {
         item.usage = self.usage.clone().map(RawJson::from_checked);
         let own = item.metadata.take();
@@ -139,7 +141,7 @@ impl Transcript {
         };
     }
 
-    /// Usage and metadata from the end of the response, for when there is no last item.
+    /// The usage and the metadata from the end of the response, for a caller that finds no item with them.
     #[must_use]
     pub fn reported(&self) -> (Option<RawJson>, Option<RawJson>) {
         let usage = self.usage.clone().map(RawJson::from_checked);

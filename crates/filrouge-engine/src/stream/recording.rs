@@ -1,7 +1,7 @@
-//! Writes the contents of a transcript: complete pieces as items, growing ones as drafts (DESIGN §4).
+//! Writes the contents of a transcript to the ledger: complete blocks as items, growing ones as drafts (DESIGN §4).
 //!
-//! Every write of a recording is idempotent: items by their keys, drafts by their numbers, the end by the recording's id. So an
-//! outage of the ledger only delays the recording.
+//! Every write of a recording can be repeated without effect: the ledger recognizes items by their keys, drafts by
+//! their numbers, and the end by the recording's id. So a short outage of the ledger only delays the recording.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -25,19 +25,21 @@ use crate::secrets::{Masked, TurnSecrets};
 
 /// The shortest interval between two drafts of growing text.
 pub const DRAFT_EVERY: Duration = Duration::from_millis(250);
-/// The longest interval between two heartbeats of a recording; shorter if the stream timeout is short.
+/// The longest interval between two heartbeats of a recording. If the stream timeout is short, the interval is a third
+/// of it.
 pub const BEAT: Duration = Duration::from_secs(10);
-/// The time that a recording waits for a ledger that does not answer.
+/// The maximum time for which a recording retries a write while the ledger does not answer.
 const OUTAGE: Duration = Duration::from_secs(10);
 
 /// The settings of a recording.
 #[derive(Debug, Clone)]
 pub struct RecordSettings {
-    /// The format's name, for the item metadata.
+    /// The name of the stream's format, which is recorded in the metadata of the last item.
     pub format: &'static str,
-    /// Whether an answer ends the turn. Otherwise the caller ends it, for example after a translation.
+    /// Whether the recording ends the turn when the answer is complete. Otherwise the caller ends it, for example after
+    /// it has added a translation.
     pub finalize: bool,
-    /// The agent whose stream it is.
+    /// The agent that speaks in the stream.
     pub agent: Option<Box<str>>,
 }
 
@@ -45,23 +47,24 @@ pub struct RecordSettings {
 pub struct Recording {
     pub(super) core: Arc<Core>,
     pub(super) scope: Scope,
-    /// The items that are kept. For a session that is only in the hot store, all items are kept: a login ends its recordings.
+    /// Which items are recorded. In an ephemeral session all are, because a login, which moves the session into the
+    /// ledger, ends its recordings.
     pub(super) record: ItemRetention,
     pub(super) session_id: SessionId,
     pub(super) turn_id: TurnId,
     pub(super) stream: StreamId,
     pub(super) writer: Box<str>,
     pub(super) settings: RecordSettings,
-    /// The number of the newest draft chunk.
+    /// The number of the newest write that added to the draft or to the items.
     pub(super) chunk: u64,
-    /// The drafted state of each piece.
+    /// What was drafted of each piece, by the block's number and the piece's index in the block.
     pub(super) shown: HashMap<(u64, usize), DraftedPiece>,
-    /// The version of the transcript that was last checked for growth.
+    /// The version of the transcript when it was last examined for growth.
     pub(super) examined: u64,
-    /// The secrets of the turn's runtime context.
+    /// The known secrets of the turn; `None` if it has none.
     pub(super) secrets: Option<Arc<TurnSecrets>>,
     pub(super) masked: u64,
-    /// The durability of its newest write.
+    /// The durability of the recording's newest write.
     pub(super) durability: Durability,
     pub(super) began: Instant,
     pub(super) written: Instant,
@@ -73,8 +76,9 @@ impl Streams {
     /// Starts to record a stream into an open turn, exclusively.
     ///
     /// # Errors
-    /// `stream_open` if another stream is being recorded into the turn; `turn_closed`, `session_not_found`, `turn_not_found`,
-    /// `turn_mismatch`, those of the fence, which applies to all writes of the recording, and those of the ledger.
+    /// `stream_open` if another stream is being recorded into the turn; `turn_closed`, `session_not_found`,
+    /// `turn_not_found`, `turn_mismatch`, the errors of the caller's fence, under which all writes of the recording are
+    /// made, and the ledger's.
     pub async fn record(
         &self,
         caller: &Caller,
@@ -84,11 +88,11 @@ impl Streams {
     ) -> Result<Recording, Failure> {
         let scope = &caller.scope(Permission::Write)?;
         self.limits().label(settings.agent.as_deref(), "agent")?;
-        // Access is checked now. Later writes belong to the turn even if the session gets an owner in the meantime.
+        // Access is checked only now. The recording goes on even if the session gets an owner in the meantime.
         self.ledger.turn(scope, &session_id, turn_id).await?;
         let in_hot = self.in_hot(scope, &session_id).await?;
         let recorder = if in_hot {
-            // A login ends the stream: its recorder may not write to the session any more.
+            // After a login, this anonymous scope has no access to the session any more, which ends the recording.
             scope.clone()
         } else {
             Scope::new(scope.tenant.clone(), Viewer::Operator).with_fence(scope.fence)
@@ -122,35 +126,36 @@ impl Streams {
 }
 
 impl Recording {
-    /// Its id, which the keys of its items begin with.
+    /// The recording's id. The keys of its items begin with it.
     #[must_use]
     pub const fn stream(&self) -> StreamId {
         self.stream
     }
 
-    /// Number of drafts written.
+    /// The number of drafts that were written.
     #[must_use]
     pub const fn drafts(&self) -> u64 {
         self.drafts
     }
 
-    /// The moment at which [`Self::tick`] is due.
+    /// When the next call of [`Self::tick`] is due.
     #[must_use]
     pub fn due(&self, transcript: &Transcript) -> Instant {
         let grown = transcript.version() != self.examined;
         self.written + if grown { DRAFT_EVERY } else { self.beat() }
     }
 
-    /// The heartbeat interval: two heartbeats may be late before the stream times out.
+    /// The interval between heartbeats. Two in a row may fail before the stream times out.
     fn beat(&self) -> Duration {
         BEAT.min(self.core.settings.stream_timeout / 3)
     }
 
-    /// Writes items that have become complete, and the remaining draft.
+    /// Writes the items that have become complete, and replaces the draft by the text that remains.
     ///
     /// # Errors
-    /// `turn_closed` and `stream_lost` if another writer has ended the turn, and `limit_exceeded` if it has reached a limit:
-    /// pass them to [`Self::refused`]. `session_erased`; and those of the ledger if it does not answer for long.
+    /// `turn_closed` and `stream_lost` if another writer has ended the turn, and `limit_exceeded` if the turn has
+    /// reached a limit: pass these three to [`Self::refused`]. Also `session_erased`, and the ledger's errors after
+    /// about 10 s of retries.
     pub async fn advance(&mut self, transcript: &mut Transcript) -> Result<(), Failure> {
         if transcript.ended().is_some() {
             return Ok(());
@@ -168,7 +173,8 @@ impl Recording {
         self.append(&append).await
     }
 
-    /// Drafts growth at once, because another writer is about to end the turn.
+    /// Drafts the text that has grown since the last draft at once. For a caller that knows that another writer is
+    /// about to end the turn.
     ///
     /// # Errors
     /// Like [`Self::advance`].
@@ -180,7 +186,7 @@ impl Recording {
         self.draft(deltas).await
     }
 
-    /// Drafts growth if an interval is over, or writes a heartbeat.
+    /// Drafts the text that has grown since the last draft, or writes a heartbeat; does nothing if neither is due.
     ///
     /// # Errors
     /// Like [`Self::advance`].
@@ -227,7 +233,7 @@ impl Recording {
         }
     }
 
-    /// The drafted state of a piece, with its new text processed.
+    /// What was drafted of a piece, after the piece's new text was masked.
     fn piece_state(
         &mut self,
         block: &StreamBlock,
@@ -249,7 +255,7 @@ impl Recording {
         shown
     }
 
-    /// The growth since the last draft.
+    /// What has changed in the remaining blocks since the last draft.
     pub(super) fn growth(&mut self, transcript: &Transcript) -> Vec<Delta> {
         self.examined = transcript.version();
         let mut deltas = Vec::new();
@@ -276,7 +282,7 @@ impl Recording {
         deltas
     }
 
-    /// Records that deltas were drafted.
+    /// Remembers that these deltas were written to the draft.
     fn drafted(&mut self, deltas: &[Delta]) {
         for delta in deltas {
             let part = usize::try_from(delta.part).unwrap_or(usize::MAX);
@@ -290,7 +296,8 @@ impl Recording {
         }
     }
 
-    /// Like [`Self::growth`], including text held back as a possible credential: no more text will arrive.
+    /// Like [`Self::growth`], for a stream from which no more text will arrive. Includes text that was held back
+    /// because it might have become a credential.
     pub(super) fn last_growth(&mut self, transcript: &Transcript) -> Vec<Delta> {
         self.growth(transcript);
         for block in transcript.blocks() {
@@ -331,19 +338,20 @@ impl Recording {
         }
     }
 
-    /// Masks the secrets of the turn's runtime context in JSON; `None` if it has none.
+    /// Masks the turn's known secrets in JSON; `None` if the JSON contains none.
     fn masked_json(&self, json: &str) -> Option<String> {
         let secrets = self.secrets.as_ref()?;
         secrets.mask_json(json, &mut Masked::default())
     }
 
-    /// Forgets pieces that are no longer in the transcript.
+    /// Forgets what was drafted of pieces that were taken from the transcript.
     pub(super) fn forget_shown(&mut self, transcript: &Transcript) {
         let first = transcript.blocks().next().map_or(u64::MAX, |b| b.number);
         self.shown.retain(|(number, _), _| *number >= first);
     }
 
-    /// The entire remaining draft, without pieces that are items already; marks it as drafted.
+    /// The entire text of the remaining blocks, as a new draft without the blocks that are items already. Counts as
+    /// drafted from now on.
     pub(super) fn rest(&mut self, transcript: &Transcript) -> Vec<Delta> {
         self.forget_shown(transcript);
         for shown in self.shown.values_mut() {
@@ -354,7 +362,7 @@ impl Recording {
         rest
     }
 
-    /// An append of items with the remaining draft, which is deleted if the recording is `over`.
+    /// An append of items that also replaces the draft by `rest`, or deletes it if the recording is `over`.
     pub(super) fn batch(
         &self,
         entries: Vec<Entry>,
@@ -387,7 +395,8 @@ impl Recording {
         }
     }
 
-    /// Writes; retries while the ledger does not answer.
+    /// Sends a write of the recording to the ledger, and retries it for up to [`OUTAGE`] while the ledger does not
+    /// answer.
     pub(super) async fn write(&mut self, write: Write) -> Result<Outcome, Failure> {
         let until = Instant::now() + OUTAGE;
         let mut pause = Duration::from_millis(50);
@@ -408,7 +417,7 @@ impl Recording {
     }
 }
 
-/// Whether a retry may succeed soon.
+/// Whether a retry of the write may succeed soon.
 fn is_transient(failure: &Failure) -> bool {
     matches!(
         failure.code,

@@ -1,7 +1,7 @@
-//! The contents of a stream so far, in a neutral form.
+//! The contents of a stream so far, in a form that does not depend on the provider.
 //!
-//! Texts are kept as spelled inside a JSON string, with escapes: a character that a stream splits into two escapes is complete
-//! again when they are joined, and nothing is escaped a second time.
+//! Texts are kept as they are spelled inside a JSON string, with escapes. So a character of two escapes that a stream
+//! splits becomes complete when the second escape is appended, and nothing is escaped a second time.
 
 use std::collections::VecDeque;
 
@@ -12,22 +12,23 @@ use super::block::{StreamBlock, StreamPart};
 use super::end::Ended;
 use crate::validate::{foreign_part, foreign_parts};
 
-/// The maximum number of bytes of unknown events that are kept; further ones are only counted.
+/// The maximum number of bytes of unknown events that are kept. Events beyond it are only counted.
 const UNKNOWN_BYTES: usize = 256 << 10;
-/// The maximum number of bytes of a model's name: the default limit of a label.
+/// The maximum number of bytes of a model's name; the default limit of any label.
 const MODEL_BYTES: usize = 4096;
 
-/// Bytes that a block holds besides its texts, approximately.
+/// The approximate memory of a block in bytes, without its texts.
 const BLOCK_BYTES: usize = 256;
 
-/// Identifies a part of a block. Blocks and parts are numbered in the order in which they begin.
+/// Identifies a piece: a part of a block. Blocks, and the parts of a block, are numbered in the order in which they
+/// begin.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct PieceNo {
     block: u64,
     part: usize,
 }
 
-/// A block that has become an item, without its key.
+/// An item that a block has become; it has no key yet.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ReadyItem {
     /// The block's number; `None` for an item without a block.
@@ -36,35 +37,36 @@ pub struct ReadyItem {
     pub item: ItemBody,
 }
 
-/// The contents of a stream so far.
+/// The contents of a stream so far. A decoder fills it, and a `Recording` takes the items.
 #[derive(Debug, Default)]
 pub struct Transcript {
-    /// Blocks that were not taken yet.
+    /// The blocks that are not items yet.
     pub(super) blocks: VecDeque<StreamBlock>,
-    /// Number of blocks that are steps of the assistant: a text before another step is not the answer.
+    /// The number of blocks that are steps of the assistant: a text or a tool call. A text that another step follows is
+    /// not the answer.
     pub(super) steps: usize,
     pub(super) next: u64,
     pub(super) model: Option<Box<str>>,
     pub(super) usage: Option<String>,
-    /// Metadata of the last item.
+    /// Metadata from the end of the response, which the last item gets.
     pub(super) metadata: Vec<(&'static str, String)>,
     pub(super) ended: Option<Ended>,
     pub(super) events: u64,
     pub(super) unknown: u64,
     pub(super) unknown_kept: Vec<String>,
     pub(super) unknown_bytes: usize,
-    /// Bytes of the blocks.
+    /// The approximate memory of the blocks in bytes.
     pub(super) held: usize,
-    /// Grows with every change of the blocks.
+    /// A number that grows with every change of the blocks.
     pub(super) version: u64,
-    /// Complete items that were not taken yet.
+    /// The items that were not taken yet.
     pub(super) ready: Vec<ReadyItem>,
     pub(super) is_reported: bool,
 }
 
 impl Transcript {
-    /// Begins a message. If `joins` and the last block is a message of the same alternative, continues that block: with a
-    /// further part, or, for two texts, in the same text.
+    /// Begins a message of the assistant. With `joins`, if the last block is a message of the same alternative answer,
+    /// continues that block instead: a text continues its last text, anything else becomes a further part.
     pub fn say(&mut self, kind: PieceKind, alternative: u32, joins: bool) -> PieceNo {
         if joins
             && let Some(last) = self.blocks.back_mut()
@@ -89,7 +91,7 @@ impl Transcript {
         self.begin(kind, None, None, alternative)
     }
 
-    /// Begins a text of another author than the assistant, or one that is never the answer.
+    /// Begins a text whose author is not the assistant, or that is never the answer.
     pub fn say_as(&mut self, role: Role, channel: Channel) -> PieceNo {
         self.begin(PieceKind::Text, None, Some((role, channel)), 0)
     }
@@ -99,7 +101,7 @@ impl Transcript {
         self.begin(PieceKind::Reasoning, None, None, alternative)
     }
 
-    /// Begins a call; id and name are JSON strings.
+    /// Begins a tool call; its id and the tool's name are JSON strings.
     pub fn call(&mut self, call_id: &str, name: &str, alternative: u32) -> PieceNo {
         let call = Some((call_id.to_owned(), name.to_owned()));
         self.begin(PieceKind::ToolCall, call, None, alternative)
@@ -117,7 +119,8 @@ impl Transcript {
         piece
     }
 
-    /// Adds a complete part to a message, such as an image; `part` is a JSON object.
+    /// Adds a complete part, such as an image, to the assistant's current message, or begins one; `part` is a JSON
+    /// object.
     pub fn say_whole(&mut self, part: &str, alternative: u32) -> PieceNo {
         let part = foreign_part(part);
         let piece = self.say(PieceKind::Complete, alternative, true);
@@ -163,7 +166,7 @@ impl Transcript {
         }
     }
 
-    /// Adds to the size of a block.
+    /// Adds `bytes` to the memory of the block with this number, if it was not taken yet.
     fn grow(&mut self, number: u64, bytes: usize) {
         if let Some(block) = self.block(number) {
             block.held += bytes;
@@ -182,13 +185,14 @@ impl Transcript {
         self.block(piece.block)?.parts.get_mut(piece.part)
     }
 
-    /// Appends text, as spelled inside a JSON string. Returns `false`, and adds nothing, if the block was already taken.
+    /// Appends text, as spelled inside a JSON string. Returns `false`, and adds nothing, if the block was already
+    /// taken.
     pub fn push(&mut self, piece: PieceNo, inner: &str) -> bool {
         let Some(part) = self.part(piece) else {
             return false;
         };
         part.text.push_str(inner);
-        // Arguments are held twice, the second time masked.
+        // Arguments are kept twice: as received, and masked for the draft.
         let times = if part.kind == PieceKind::ToolCall {
             2
         } else {
@@ -198,17 +202,18 @@ impl Transcript {
         true
     }
 
-    /// Replaces the text of a piece, if a stream repeats it completely at its end and it differs.
+    /// Replaces the text of a piece. For a stream that repeats a complete text at its end, if that differs from its
+    /// pieces.
     pub fn replace(&mut self, piece: PieceNo, inner: &str) {
         let Some(part) = self.part(piece) else { return };
-        // The drafted text is no prefix of the new text.
+        // If the new text does not continue the old one, what was drafted must be replaced.
         part.generation += u32::from(!inner.starts_with(part.text.as_str()));
         let more = inner.len().saturating_sub(part.text.len());
         inner.clone_into(&mut part.text);
         self.grow(piece.block, more);
     }
 
-    /// The text of a piece so far.
+    /// The text of a piece so far; `None` if its block was taken.
     #[must_use]
     pub fn text(&self, piece: PieceNo) -> Option<&str> {
         let first = self.blocks.front()?.number;
@@ -216,14 +221,14 @@ impl Transcript {
         Some(&self.blocks.get(at)?.parts.get(piece.part)?.text)
     }
 
-    /// Number of characters of a piece so far: the offset of annotations whose positions count from the start of the appended
-    /// text.
+    /// The number of characters of a piece so far. It must be added to positions (of annotations) that count from the
+    /// start of text that continues the piece.
     #[must_use]
     pub fn chars(&self, piece: PieceNo) -> u64 {
         filrouge_store::draft::chars(self.text(piece).unwrap_or_default())
     }
 
-    /// Sets a member of a piece's part to raw JSON; the last value wins.
+    /// Sets a member of a piece's part to raw JSON, and replaces an earlier value.
     pub fn set(&mut self, piece: PieceNo, name: &'static str, raw: &str) {
         let Some(part) = self.part(piece) else { return };
         match part.members.iter_mut().find(|(n, _)| *n == name) {
@@ -233,7 +238,8 @@ impl Transcript {
         self.grow(piece.block, raw.len());
     }
 
-    /// Appends to a text member of a piece's part that a stream delivers in pieces, such as a signature.
+    /// Appends to a string member of a piece's part that a stream delivers in fragments, such as a signature. `inner`
+    /// is spelled as inside a JSON string.
     pub fn extend(&mut self, piece: PieceNo, name: &'static str, inner: &str) {
         let Some(part) = self.part(piece) else { return };
         match part.members.iter_mut().find(|(n, _)| *n == name) {
@@ -247,7 +253,7 @@ impl Transcript {
         self.grow(piece.block, inner.len());
     }
 
-    /// Adds a raw value to a list of a piece's part, such as `citations`.
+    /// Adds a value, as raw JSON, to a list in a piece's part, such as `citations`.
     pub fn list(&mut self, piece: PieceNo, name: &'static str, raw: String) {
         self.grow(piece.block, raw.len());
         let Some(part) = self.part(piece) else { return };
@@ -257,7 +263,8 @@ impl Transcript {
         }
     }
 
-    /// Sets an id or a name of a call that arrived later; JSON strings.
+    /// Sets the id or the tool's name of a call if they arrive after its beginning. Both are JSON strings; `None`
+    /// changes nothing.
     pub fn name_call(&mut self, piece: PieceNo, call_id: Option<&str>, name: Option<&str>) {
         let more = call_id.map_or(0, str::len) + name.map_or(0, str::len);
         self.grow(piece.block, more);
@@ -272,7 +279,7 @@ impl Transcript {
         }
     }
 
-    /// Sets a member of the metadata of a piece's item, raw JSON.
+    /// Sets a member of the metadata of the piece's item to raw JSON.
     pub fn note(&mut self, piece: PieceNo, name: &'static str, raw: &str) {
         if let Some(block) = self.block(piece.block) {
             set(&mut block.metadata, name, raw);
@@ -280,22 +287,22 @@ impl Transcript {
         self.grow(piece.block, raw.len());
     }
 
-    /// Marks a piece as complete.
+    /// Marks a piece's block as complete.
     pub fn finish(&mut self, piece: PieceNo) {
         if let Some(block) = self.block(piece.block) {
             block.done = true;
         }
     }
 
-    /// Like [`Self::finish`], but the block becomes an item as soon as all earlier ones have, without waiting for data from the
-    /// end of the response.
+    /// Like [`Self::finish`], but the block becomes an item as soon as all earlier ones have, without waiting for data
+    /// from the end of the response.
     pub fn release(&mut self, piece: PieceNo) {
         if let Some(block) = self.block(piece.block) {
             (block.done, block.released) = (true, true);
         }
     }
 
-    /// Sets the model; a name that is no valid label is ignored.
+    /// Sets the name of the model. A name that is no valid label, or any after the first, is ignored.
     pub fn model(&mut self, name: &str) {
         let is_label = !name.is_empty() && name.len() <= MODEL_BYTES && !name.contains('\0');
         if is_label && self.model.is_none() {
@@ -303,7 +310,8 @@ impl Transcript {
         }
     }
 
-    /// Sets the token counts of the response, a raw JSON object; the last ones win. Any other value is kept as an unknown event.
+    /// Sets the token counts of the response, a raw JSON object, and replaces earlier ones. A value that is no object
+    /// is kept as an unknown event.
     pub fn usage(&mut self, raw: &str) {
         if !raw.starts_with('{') {
             return self.unknown(raw);
@@ -317,12 +325,12 @@ impl Transcript {
         set(&mut self.metadata, name, raw);
     }
 
-    /// Counts an event.
+    /// Counts an event of the stream.
     pub fn event(&mut self) {
         self.events += 1;
     }
 
-    /// Keeps an unknown event unchanged, whether JSON or not.
+    /// Counts an unknown event, and keeps it if there is room: as it is if it is JSON, otherwise as a JSON string.
     pub fn unknown(&mut self, raw: &str) {
         self.unknown += 1;
         if self.unknown_bytes + raw.len() > UNKNOWN_BYTES {
@@ -336,7 +344,7 @@ impl Transcript {
         self.unknown_kept.push(json);
     }
 
-    /// Sets the end of the response; the first end wins.
+    /// Sets how the response has ended; does nothing if an end was set before.
     pub fn end(&mut self, ended: Ended) {
         if self.ended.is_none() {
             for block in &mut self.blocks {
@@ -347,26 +355,26 @@ impl Transcript {
         }
     }
 
-    /// The end of the response, if it has ended.
+    /// How the response has ended; `None` if it has not.
     #[must_use]
     pub const fn ended(&self) -> Option<&Ended> {
         self.ended.as_ref()
     }
 
-    /// Number of events so far, and of unknown ones among them.
+    /// The number of events so far, and how many of them were unknown.
     #[must_use]
     pub const fn events(&self) -> (u64, u64) {
         (self.events, self.unknown)
     }
 
-    /// Bytes that it holds, approximately.
+    /// The approximate memory of the transcript in bytes.
     #[must_use]
     pub fn held(&self) -> usize {
         let ready = self.ready.iter().map(|r| r.item.parts.as_str().len());
         ready.sum::<usize>() + self.held + self.unknown_bytes
     }
 
-    /// A number that grows with every change of the remaining blocks.
+    /// A number that grows with every change of the blocks that are not items yet.
     #[must_use]
     pub const fn version(&self) -> u64 {
         self.version

@@ -1,4 +1,4 @@
-//! Appending items to an open turn (DESIGN §4.2).
+//! Appends items to an open turn (DESIGN §4.2).
 
 use std::sync::Arc;
 
@@ -44,11 +44,13 @@ const fn is_none(items: &u64) -> bool {
 }
 
 impl Turns {
-    /// Appends items to an open turn. Where only conversations are recorded, all other items are left out and counted.
+    /// Appends items to an open turn. If the tenant records only conversations, all other items are left out and
+    /// counted.
     ///
     /// # Errors
     /// `seq_conflict`, `turn_closed`, `partial_replay`, `idempotency_mismatch`, `final_exists`, `invalid`,
-    /// `limit_exceeded`, `credential_refused`, `session_not_found`, `turn_not_found`, those of fences, and the ledger's errors.
+    /// `limit_exceeded`, `credential_refused`, `session_not_found`, `turn_not_found`, the errors of fences, and the
+    /// ledger's.
     pub async fn append(
         &self,
         caller: &Caller,
@@ -91,9 +93,11 @@ impl Turns {
         }))
     }
 
-    /// The answer to a batch of which no item is recorded. It is refused like any other batch, or else gets an empty range after
-    /// the newest item. A batch whose items all have keys (`all_keyed`) may retry one that was answered while the turn was open. Such
-    /// a batch leaves no trace that could prove this, so after the turn's end it is answered as a replay.
+    /// The response to a batch of which no item is recorded. The batch is refused for the same reasons as any other;
+    /// otherwise the response has an empty range after the newest item.
+    ///
+    /// After the turn's end, a batch whose items all have keys (`all_keyed`) gets the response of a replay: it may be
+    /// the retry of a batch that was sent while the turn was open, and such a batch leaves no trace in the ledger.
     async fn append_nothing(
         &self,
         scope: &Scope,
@@ -139,7 +143,8 @@ impl Turns {
 }
 
 impl Core {
-    /// Appends items; the credentials `masked` in them are counted unless the write is a replay.
+    /// Writes an append to the ledger. `masked` counts the credentials that were masked in its items; they are added to
+    /// the engine's counters unless the write is a replay.
     pub(crate) async fn write_append(
         &self,
         scope: &Scope,

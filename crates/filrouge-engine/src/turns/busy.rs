@@ -1,4 +1,4 @@
-//! Requests for a turn that another request is already working on (DESIGN §6).
+//! Handles a request to start a turn that another request is already answering (DESIGN §6).
 
 use std::time::Duration;
 
@@ -12,24 +12,27 @@ use crate::engine::Turns;
 use crate::requests::StartTurn;
 use crate::written::Written;
 
-/// The caller's choice for a request that is already being worked on.
+/// What the caller wants to happen if another request is already answering the turn.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum OnBusy {
-    /// Wait for the turn to end, at most this long, and return its answer.
+    /// Wait for the turn to end, at most this long, and return the turn.
     Wait(Duration),
     /// Refuse the request.
     Reject,
-    /// Return no answer: 204.
+    /// Return nothing: the HTTP status is 204.
     NoContent,
 }
 
 impl Turns {
-    /// Starts a turn, or records a complete one. When the turn exists and is open, another request is working on it: then
-    /// `on_busy` decides. `None` when no answer is wanted. The lease holder inherits its predecessor's open turn, and a turn that
-    /// is interrupted during the wait is reopened.
+    /// Starts a turn, or records a complete one. If the turn exists already and is open, another request is answering
+    /// it, and `on_busy` decides what happens; `None` is returned only for [`OnBusy::NoContent`].
+    ///
+    /// Two exceptions: if the caller holds the session's lease, it gets an open turn that an earlier holder started. If
+    /// the turn is interrupted during the wait, it is reopened for one of the waiting callers.
     ///
     /// # Errors
-    /// `turn_busy` when it is refused, or when the turn is still open after the wait; and as [`Self::start`].
+    /// `turn_busy` for [`OnBusy::Reject`], or if the turn is still open after the wait; and the errors of
+    /// [`Self::start`].
     pub async fn start_unless_busy(
         &self,
         caller: &Caller,
@@ -64,7 +67,7 @@ impl Turns {
             let ended = self
                 .wait_for_status(scope, &session, id, until, wanted)
                 .await?;
-            // The turn was abandoned: it is reopened, for one of the waiting callers.
+            // The turn was abandoned. The first waiting caller that starts it again reopens it.
             if ended.status == TurnStatus::Interrupted {
                 continue;
             }
@@ -81,7 +84,7 @@ impl Turns {
         }
     }
 
-    /// Whether the caller holds the session, and the turn is its predecessor's.
+    /// Whether the caller holds the session's lease, and an earlier holder started the turn.
     async fn is_inherited(
         &self,
         scope: &Scope,
@@ -90,7 +93,7 @@ impl Turns {
         fence: Option<u64>,
     ) -> Result<bool, Failure> {
         let scope = fenced_scope(scope, fence, false)?;
-        // While writes wait for the ledger, it is unknown who else worked on the turn.
+        // While writes are in the spool, it is unknown who else has worked on the turn.
         let is_spooled = self.spooled_state(&scope, session).is_some();
         if scope.fence.is_none() || is_spooled {
             return Ok(false);

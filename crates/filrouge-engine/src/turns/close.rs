@@ -1,4 +1,4 @@
-//! Ending turns: finalize, fail, cancel (DESIGN §4.3, §4.4).
+//! Ends turns: finalize, fail, cancel (DESIGN §4.3, §4.4).
 
 use std::sync::Arc;
 
@@ -22,7 +22,7 @@ impl Turns {
     /// Ends a turn with an answer.
     ///
     /// # Errors
-    /// `answer_missing`, `turn_closed`, `turn_mismatch`, `idempotency_mismatch`, and as [`Self::append`].
+    /// `answer_missing`, `turn_closed`, `turn_mismatch`, `idempotency_mismatch`, and the errors of [`Self::append`].
     pub async fn finalize(
         &self,
         caller: &Caller,
@@ -36,7 +36,8 @@ impl Turns {
         limits.text(request.answer_neutral.as_ref(), "answer_neutral")?;
         limits.text(request.answer_translated.as_ref(), "answer_translated")?;
         let scope = &fenced_scope(scope, request.fence, request.release)?;
-        // Computed from the request as it was sent: a retry is recognized by it, whatever is left out.
+        // The fingerprint recognizes a retry, so it is computed from the request as it was sent, before anything is
+        // left out or masked.
         let fingerprint = self.keyed(finalize_fingerprint(&request));
         let mut left_out = LeftOut::default();
         if request.metadata.is_some() {
@@ -64,7 +65,7 @@ impl Turns {
         Ok(turn)
     }
 
-    /// Ends a turn with an error, after the text that was shown.
+    /// Ends a turn with an error. Records the text that the user was shown (`partial_text`), and after it the error.
     ///
     /// # Errors
     /// As [`Self::finalize`].
@@ -84,7 +85,8 @@ impl Turns {
             .await
     }
 
-    /// Ends a turn at the user's request, after the text that was shown.
+    /// Ends a turn at the user's request. Records the text that the user was shown (`partial_text`), and after it that
+    /// the turn was cancelled.
     ///
     /// # Errors
     /// As [`Self::finalize`].
@@ -99,7 +101,7 @@ impl Turns {
             .await
     }
 
-    /// Ends a turn without an answer: with `error`, or as cancelled.
+    /// Ends a turn without an answer: as failed with `error`, or as cancelled if there is none.
     async fn end_without_answer(
         &self,
         caller: &Caller,
@@ -157,7 +159,8 @@ impl Turns {
     }
 }
 
-/// The ending of a turn without an answer: the shown text, then the error, or the note that it was cancelled.
+/// The ending of a turn without an answer: the text that was shown, and then the error, or without one the note that
+/// the turn was cancelled.
 ///
 /// # Errors
 /// `invalid` for an error without a code.
@@ -178,7 +181,7 @@ pub(crate) fn ending_without_answer(
     })
 }
 
-/// The last item of a cancelled turn.
+/// The last item of a cancelled turn, which says that it was cancelled.
 pub(crate) fn cancelled() -> ItemBody {
     let parts = RawJson::from_checked(r#"[{"type":"turn_status","status":"cancelled"}]"#);
     ItemBody::new(Role::User, Channel::Cancelled, parts)
@@ -201,7 +204,8 @@ fn error_parts(error: &ErrorBody) -> Result<RawJson, Failure> {
     ))
 }
 
-/// The parts of an error's item; `message` is a JSON string, `further` the text of additional members.
+/// The parts of an item that records an error. `message` is a JSON string. `further` is JSON text of additional
+/// members, which begins with a comma, or empty.
 pub(crate) fn error_part(
     code: &str,
     message: &str,

@@ -1,5 +1,5 @@
-//! Records turns that happened elsewhere: one commit each, so that a kill leaves only complete turns, and a second import
-//! recognizes the existing ones (DESIGN §10).
+//! Records turns that happened elsewhere (DESIGN §10). Each turn is one commit, so an import that is killed leaves only
+//! complete turns. An import that is repeated recognizes the turns that are there.
 
 use std::sync::Arc;
 
@@ -16,17 +16,17 @@ use crate::engine::Turns;
 use crate::validate::Author;
 use crate::written::Written;
 
-/// The number of items per read.
+/// The number of items that are read at a time.
 const PAGE: usize = 500;
 
 /// A turn to import.
 #[derive(Debug, Clone)]
 pub struct ImportedTurn {
-    /// Its key, which must be the same at every import.
+    /// The turn's key, which must be the same at every import.
     pub request_id: RequestId,
-    /// Its items, the question first.
+    /// The turn's items, the question first.
     pub items: Vec<ItemBody>,
-    /// Its final status; a turn that did not end is interrupted.
+    /// The turn's final status; use `Interrupted` for a turn that did not end.
     pub status: TurnStatus,
     /// The application's data, a JSON object.
     pub metadata: Option<RawJson>,
@@ -44,11 +44,11 @@ pub enum RecordedTurn {
 }
 
 impl Turns {
-    /// Records a complete turn that happened elsewhere. Credentials in it are masked as in any other turn, and addresses in
-    /// metadata are hashed.
+    /// Records a complete turn that happened elsewhere. Credentials in it are masked as in any other turn, and
+    /// addresses in metadata are hashed.
     ///
     /// # Errors
-    /// As [`Self::start`]; `invalid` for a turn without items or one that is still open.
+    /// The errors of [`Self::start`]; `invalid` also for a turn without items, or with the status `Open`.
     pub async fn record(
         &self,
         caller: &Caller,
@@ -75,7 +75,7 @@ impl Turns {
         let mut versions = vec![first.into_value()];
         while let Some(next) = versions.last().and_then(|t| t.replaced_by_turn_id) {
             let newest = self.ledger.turn(scope, session, next).await?;
-            // A correction by another caller stays until the source changes.
+            // A version that another caller wrote has no such suffix. It stays until the source changes.
             if let Some(suffix) = newest.request_id.as_str().strip_prefix(&prefix) {
                 unchanged = suffix == version_suffix(content_fingerprint, newest.record_version);
             }
@@ -98,7 +98,7 @@ impl Turns {
             .await;
         match replaced {
             Ok(new) => Ok(new.map(|_| RecordedTurn::Replaced)),
-            // It was redacted in the meantime.
+            // The turn was redacted in the meantime.
             Err(failure) if failure.code == ErrorCode::TurnRedacted => Ok(known),
             Err(failure) => Err(failure),
         }
@@ -181,7 +181,8 @@ fn turn_fingerprint(turn: &ImportedTurn) -> [u8; 16] {
     fingerprint(&pieces)
 }
 
-/// Encodes content and version in seven characters; sources leave eight characters free in their ids.
+/// Seven characters that identify a turn's content and the number of its version. With `~` they are the eight
+/// characters by which sources keep their ids shorter than the limit.
 fn version_suffix(content_fingerprint: [u8; 16], version: u64) -> String {
     const DIGITS: &[u8; 32] = b"0123456789abcdefghjkmnpqrstvwxyz";
     let hash = fingerprint(&[
@@ -193,7 +194,7 @@ fn version_suffix(content_fingerprint: [u8; 16], version: u64) -> String {
     hash[..7].iter().map(digit).collect()
 }
 
-/// The same turn under new keys: an item's key is unique in its session.
+/// The same turn under new keys, because keys of turns and items are unique in a session.
 fn versioned(mut turn: ImportedTurn, suffix: &str) -> Result<ImportedTurn, Failure> {
     let too_long = |e: filrouge_types::IdError| {
         Failure::new(ErrorCode::Invalid, format!("a changed turn's key: {e}"))

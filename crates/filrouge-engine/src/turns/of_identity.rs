@@ -8,33 +8,34 @@ use filrouge_types::{Failure, IdentityId, Turn, TurnStatus};
 use crate::caller::{Caller, Permission};
 use crate::engine::Turns;
 
-/// The number of sessions per read, and the maximum per page.
+/// The number of sessions that are read at a time, and below, the maximum number that are examined for a page.
 const SESSIONS: usize = 50;
 const SESSIONS_MAX: usize = 200;
-/// The number of turns per read, and the maximum per page.
+/// The number of turns that are read at a time, and below, the maximum number that are examined for a page.
 const ROWS: usize = 128;
 const ROWS_MAX: usize = 4096;
 
-/// The turns that a page shows.
+/// Which turns of an identity a page contains.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct IdentityTurns {
     /// The identity that owns the sessions.
     pub identity_id: IdentityId,
-    /// Restricts the page to turns with this status.
+    /// If set, the page contains only turns with this status.
     pub status: Option<TurnStatus>,
-    /// The cursor of the page.
+    /// The cursor that the previous page returned; `None` for the first page.
     pub cursor: Option<u64>,
-    /// The maximum number of turns.
+    /// The maximum number of turns in the page.
     pub limit: usize,
 }
 
 impl Turns {
-    /// A page of the turns of all sessions of an identity: the newest session first, and in a session the newest turn first;
-    /// replaced and redacted turns are left out.
+    /// A page of the turns of all sessions of an identity: the newest session first, and in a session the newest turn
+    /// first. Replaced and redacted turns are left out.
     ///
-    /// A cursor names a session and an ordinal, which never change, so that paging neither skips nor repeats turns while others
-    /// write. At most 200 sessions and 4,096 turns are examined per page: it may hold fewer turns than the limit, even none, and
-    /// still have a cursor; this also holds for a page whose turns reach [`RECORDS_BYTES`].
+    /// A cursor names a session and an ordinal, which never change. So paging neither skips nor repeats turns while
+    /// others write. A page ends when it has as many turns as the limit, when its turns reach [`RECORDS_BYTES`], or
+    /// when about 200 sessions or 4,096 turns were examined for it. So it may have fewer turns than the limit, even
+    /// none, and still have a cursor.
     ///
     /// # Errors
     /// `integrity_error`, and the ledger's errors.
@@ -43,7 +44,8 @@ impl Turns {
         caller: &Caller,
         query: IdentityTurns,
     ) -> Result<TurnPage, Failure> {
-        // A caller without an end user sees every identity of the tenant, if it may; others see their usual scope.
+        // A caller that does not act for an end user, and has the permission to read the tenant, sees the turns of
+        // every identity. Other callers see only what their usual scope contains.
         let scope = caller.scope(match caller.identity() {
             None if caller.may(Permission::ReadTenant) => Permission::ReadTenant,
             _ => Permission::Read,
@@ -54,7 +56,8 @@ impl Turns {
     }
 }
 
-/// The position at which a page continues: in session `pk` below `ordinal`, then in the sessions created before it.
+/// The position at which a page continues: with the turns below `ordinal` in session `pk`, and then with the sessions
+/// that were created before that session.
 #[derive(Clone, Copy)]
 struct PagePosition {
     pk: SessionPk,
@@ -92,7 +95,7 @@ fn page<V: View + ?Sized>(
         ..SessionFilter::default()
     };
     let start = query.cursor.map(PagePosition::unpack);
-    // The list begins below its cursor: add one to include this session.
+    // The list of sessions begins below its cursor, so one is added to include session `pk`.
     let mut cursor = start.map(|p| (p.pk + 1).to_string());
     let mut builder = PageBuilder {
         query,
@@ -126,8 +129,8 @@ fn page<V: View + ?Sized>(
 }
 
 impl PageBuilder<'_> {
-    /// Adds a session's turns with ordinals `below`. Returns the ordinal to continue below when the page fills up before the end
-    /// of the session.
+    /// Adds a session's turns, newest first; with `below`, only those with smaller ordinals. If the page is full before
+    /// all turns are added, returns the ordinal below which the next page continues; otherwise `None`.
     fn session<V: View + ?Sized>(
         &mut self,
         snapshot: &VerifiedSnapshot<'_, V>,
@@ -136,7 +139,7 @@ impl PageBuilder<'_> {
     ) -> Result<Option<u64>, Failure> {
         let mut ordinal = session.head.turn_count + 1;
         ordinal = below.map_or(ordinal, |below| below.min(ordinal));
-        // Version 1 of the ordinal: every row before it belongs to an older turn.
+        // A row's place is its ordinal and its version. All rows before this place belong to smaller ordinals.
         let mut before = ordinal << 8;
         loop {
             let rows = snapshot.turn_rows_back(session, Some(before), ROWS)?;
@@ -146,7 +149,7 @@ impl PageBuilder<'_> {
             before = last.place();
             for row in rows {
                 self.rows += 1;
-                // The newest version of a turn comes first; the following ones were replaced.
+                // The newest version of a turn comes first; its other versions were replaced.
                 if row.ordinal == ordinal {
                     continue;
                 }

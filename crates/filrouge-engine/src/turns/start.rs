@@ -1,4 +1,4 @@
-//! Starts turns; records complete ones and replacements (DESIGN §4.1, §4.6).
+//! Starts turns. Also records complete turns, and turns that replace others (DESIGN §4.1, §4.6).
 
 use std::sync::Arc;
 
@@ -23,12 +23,12 @@ use crate::secrets::{Masked, TurnSecrets};
 use crate::validate::Author;
 use crate::written::Written;
 
-/// The origin of a start.
+/// Why a turn is started, other than for a new question.
 #[derive(Default)]
 struct Origin {
-    /// The turn that it replaces.
+    /// The turn that the new turn replaces.
     replaces: Option<TurnId>,
-    /// Set for a turn that happened before; such a turn is never reopened.
+    /// Set for a turn that happened earlier and is recorded now; such a turn is never reopened.
     past: Option<PastTurn>,
 }
 
@@ -36,11 +36,11 @@ struct Origin {
 pub(crate) struct PastTurn {
     pub(crate) asked_at: Timestamp,
     pub(crate) answered_at: Option<Timestamp>,
-    /// Whether the translated answer is a copy.
+    /// Whether the translated answer is a copy of the neutral one.
     pub(crate) is_fallback: bool,
 }
 
-/// A start that is ready to be written, and the content that it leaves out.
+/// A start that is ready to be written, with the counts of what was masked and left out.
 struct Started {
     start: Start,
     masked: Masked,
@@ -65,7 +65,8 @@ impl Turns {
         Ok(turn)
     }
 
-    /// As [`Self::start`]; also returns `true` if this call started or reopened the turn: its caller then has to answer it.
+    /// Like [`Self::start`]. Also returns whether this call started or reopened the turn, so that its caller has to
+    /// answer it; if not, the turn existed.
     pub(crate) async fn start_or_find(
         &self,
         scope: &Scope,
@@ -76,7 +77,7 @@ impl Turns {
         self.begin(scope, session, request, Origin::default()).await
     }
 
-    /// Records a turn that happened before, with its times.
+    /// Records a turn that happened earlier, with its times.
     pub(crate) async fn report_turn(
         &self,
         caller: &Caller,
@@ -123,10 +124,10 @@ impl Turns {
         Ok((turn, put.is_some()))
     }
 
-    /// Replaces a closed turn; the old one is not edited.
+    /// Records a complete turn that replaces the closed turn `old`. The contents of the old turn stay unchanged.
     ///
     /// # Errors
-    /// `turn_not_found`, `turn_open`, `turn_replaced`, `answer_missing`, and as [`Self::start`].
+    /// `turn_not_found`, `turn_open`, `turn_replaced`, `answer_missing`, and the errors of [`Self::start`].
     pub async fn replace(
         &self,
         caller: &Caller,
@@ -161,7 +162,8 @@ impl Turns {
         Ok(())
     }
 
-    /// The question. Without a neutral one, the translated one is copied, and flagged in the metadata.
+    /// The items of the question: the neutral one, and the translated one if the request has it. If the request has
+    /// only a translated question, it is used as the neutral one too, and `metadata` gets a flag that says so.
     fn question_items(
         &self,
         request: &StartTurn,
@@ -192,7 +194,7 @@ impl Turns {
         Ok(items)
     }
 
-    /// A start that is checked, and stripped of content that must not be recorded.
+    /// Checks the request, leaves out and masks what must not be recorded, and returns the start to write.
     fn prepared(
         &self,
         scope: &Scope,
@@ -202,7 +204,8 @@ impl Turns {
         keep: &FieldRetention,
     ) -> Result<Started, Failure> {
         self.check_start(&request)?;
-        // Computed from the request as it was sent: a retry is recognized by it, whatever is masked.
+        // The fingerprint recognizes a retry, so it is computed from the request as it was sent, before anything is
+        // masked.
         let fingerprint = start_fingerprint(&request, replaces.as_ref());
         let answered = request.answer_neutral.clone().map(|answer| {
             finalize_fingerprint(&FinalizeTurn {
@@ -303,7 +306,7 @@ impl Turns {
         })
     }
 
-    /// The allow-listed members of the runtime context; the others are counted and dropped.
+    /// The allow-listed members of the runtime context; `None` if there are none. Others are dropped and counted.
     fn question_metadata(&self, context: Option<&RawJson>) -> Option<RawJson> {
         let (kept, dropped) = select_members(context?, &self.settings.runtime_context_allow);
         if dropped > 0 {
@@ -317,7 +320,8 @@ impl Turns {
     }
 }
 
-/// Adds the answer; returns whether its translation, where one is wanted, is a copy.
+/// Adds the answer to a turn's items. If a translation is wanted and `items` has none, also adds a copy of the answer
+/// in its place. Returns whether it did.
 fn add_answer(items: &mut Vec<ItemBody>, answer: &JsonText, wants_translation: bool) -> bool {
     let is_translation =
         |item: &ItemBody| item.channel == Channel::Final && item.variant == Variant::Translated;

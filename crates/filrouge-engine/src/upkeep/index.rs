@@ -1,4 +1,4 @@
-//! The derived index, and the sessions that it still has to forget.
+//! The search index, and the sessions that still have to be removed from it.
 
 use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -6,10 +6,10 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use filrouge_store::text_index::TextIndex;
 use filrouge_types::{ErrorCode, Failure};
 
-/// A session as an index knows it: its realm and key.
+/// A session as the index identifies it: its realm (the tenant) and its id.
 pub(super) type Key = (Box<[u8]>, Box<str>);
 
-/// The index, and the sessions that it may not have forgotten yet.
+/// The index, and the sessions whose removal from it failed, is uncertain or is in progress (`owed`).
 pub(crate) struct Indexing {
     pub(super) index: Arc<dyn TextIndex>,
     owed: Mutex<BTreeSet<Key>>,

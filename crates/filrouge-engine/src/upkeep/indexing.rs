@@ -1,9 +1,9 @@
-//! Keeps the derived index in step with the ledger: sessions that are erased, redacted or linked to another owner are removed
-//! from the index as part of the same write (DESIGN §10).
+//! Removes a session from the search index when a write to the ledger erases or redacts it, or links it to an owner
+//! (DESIGN §10).
 //!
-//! The index forgets a session before the ledger's write, so that a crash in between leaves nothing behind, and a second time
-//! after it, because a process that feeds the index may have read the old content in between. Both happen before the caller is
-//! answered.
+//! The session is removed twice before the caller gets a response. The first removal comes before the ledger's write,
+//! so that a crash in between leaves nothing in the index. The second comes after the write, because meanwhile a
+//! process that feeds the index may have read the old contents.
 
 use std::sync::Arc;
 
@@ -17,14 +17,14 @@ use super::index::Key;
 use crate::core::Core;
 use crate::engine::IndexFeed;
 
-/// The failure before the write: the ledger is unchanged.
+/// The failure if the index does not answer before the write: the ledger is unchanged.
 fn refused(why: &Failure) -> Failure {
     let what = format!("the search index does not answer, nothing was changed: {why}");
     Failure::new(ErrorCode::StoreUnavailable, what)
         .with_hint("try again; an index that stays unreadable can be deleted: it is rebuilt")
 }
 
-/// The failure after the write: the ledger has changed.
+/// The failure if the index does not answer after the write: the ledger has changed.
 fn still_indexed(why: &Failure) -> Failure {
     let what = format!("done in the ledger, but the search index may still hold its text: {why}");
     Failure::new(ErrorCode::StoreUnavailable, what).with_hint(
@@ -33,17 +33,17 @@ fn still_indexed(why: &Failure) -> Failure {
 }
 
 impl IndexFeed {
-    /// The index of the ledger, if there is one.
+    /// The search index of the ledger, if there is one.
     #[must_use]
     pub fn index(&self) -> Option<&Arc<dyn TextIndex>> {
         self.0.index.get().map(|indexing| &indexing.index)
     }
 
-    /// Retries the removal of redacted or erased sessions from the index where it failed or is uncertain; returns the number of
-    /// sessions. Call it before feeding the index.
+    /// Removes from the index the sessions whose removal failed or is uncertain; returns their number. The task that
+    /// feeds the index calls it each time before it feeds.
     ///
     /// # Errors
-    /// The index's; the remaining sessions are retried by the next call.
+    /// The index's errors. The next call retries the remaining sessions.
     pub async fn forget_owed(&self) -> Result<usize, Failure> {
         let Some(indexing) = self.0.index.get() else {
             return Ok(0);
@@ -58,7 +58,7 @@ impl IndexFeed {
 }
 
 impl Core {
-    /// A write that removes content or visibility: before and after it, the index forgets the session.
+    /// Makes a write that removes contents, or access to them; removes the session from the index before and after it.
     pub(crate) async fn write_and_forget(
         &self,
         scope: &Scope,
@@ -73,7 +73,7 @@ impl Core {
             session.as_str().into(),
         );
         if self.affects_visible_session(scope, &session, &write).await {
-            // If the caller cancels between the two, the feed finishes the job.
+            // If this future is dropped before the second removal, `forget_owed` makes it.
             let new = indexing.owed().insert(key.clone());
             if let Err(why) = indexing.forget(&key).await {
                 if new {
@@ -84,7 +84,8 @@ impl Core {
         }
         let written = self.write_and_log(scope, write).await;
         if let Err(failure) = written {
-            // After a retryable failure the ledger may still have committed; after a refusal it certainly has not.
+            // After a retryable failure the ledger may have committed, so the session stays owed. After a refusal it
+            // has not.
             if !failure.code.retry() {
                 indexing.owed().remove(&key);
             }
@@ -99,7 +100,8 @@ impl Core {
         written
     }
 
-    /// Whether the write can affect a session that the caller sees: requests for sessions of others must not touch the index.
+    /// Whether the write can affect a session that the caller sees. If it cannot, the index is not touched, so that a
+    /// caller cannot remove other callers' sessions from it.
     async fn affects_visible_session(
         &self,
         scope: &Scope,

@@ -1,4 +1,4 @@
-//! The sweep: abandoned turns become interrupted (DESIGN §4.5).
+//! The sweep interrupts abandoned turns (DESIGN §4.5).
 
 use std::time::Duration;
 
@@ -8,9 +8,9 @@ use filrouge_types::{Channel, Failure, SessionId, TenantId, Timestamp};
 
 use crate::engine::Upkeep;
 
-/// The maximum number of turns per sweep.
+/// The maximum number of turns without recent writes that one sweep handles.
 const SWEEP_MAX: usize = 100_000;
-/// The maximum number of items of a turn that are examined for an open question to a human.
+/// The maximum number of items of a turn that are examined to find out whether the turn waits for a human.
 const ITEMS_MAX: usize = 10_000;
 
 struct SilentTurn {
@@ -20,12 +20,13 @@ struct SilentTurn {
 }
 
 impl Upkeep {
-    /// Interrupts abandoned turns: those with a recording whose process has ended or sent no heartbeat for the stream timeout,
-    /// keeping their drafts as items; and those without a write for the turn timeout, unless they wait for a human. Returns the
-    /// number of interrupted turns.
+    /// Interrupts abandoned turns, and returns their number. Two kinds of turns are abandoned:
+    ///
+    /// - those of [`Self::sweep_streams`];
+    /// - those without a write for the turn timeout, unless they wait for a human.
     ///
     /// # Errors
-    /// The ledger's; a session that fails verification is logged and skipped.
+    /// The ledger's errors. A session that fails verification is logged and skipped.
     pub async fn sweep(&self) -> Result<u64, Failure> {
         let abandoned = self.sweep_streams().await?;
         self.secrets()
@@ -70,18 +71,19 @@ impl Upkeep {
         Timestamp::from_micros(self.clock.now().as_micros().saturating_sub(time))
     }
 
-    /// Interrupts turns with a recording whose process has ended or sent no heartbeat for the stream timeout: the part of
-    /// [`Self::sweep`] that is cheap enough to run often. Returns the number of interrupted turns.
+    /// Interrupts turns with a recording whose process has exited, or has sent no heartbeat for the stream timeout;
+    /// their drafts become items. Returns the number of interrupted turns. This part of [`Self::sweep`] is cheap enough
+    /// to run often.
     ///
     /// # Errors
-    /// As [`Self::sweep`].
+    /// The errors of [`Self::sweep`].
     pub async fn sweep_streams(&self) -> Result<u64, Failure> {
         let drafts = self
             .ledger
             .query(|snapshot| {
                 let mut drafts = Vec::new();
                 for (pk, draft) in snapshot.view.all_drafts()? {
-                    // A draft whose session is missing or unreadable is reported by `verify`.
+                    // If the session is missing or unreadable, `verify` reports it.
                     if let Ok(Some(stored)) = snapshot.view.session_by_pk(pk) {
                         drafts.push((stored.row.tenant_id, stored.row.session_id, draft));
                     }
@@ -136,7 +138,7 @@ impl Upkeep {
         self.interrupt_turn(&scope, interrupt).await
     }
 
-    /// Whether the turn's newest human-in-the-loop item is a request.
+    /// Whether the turn waits for a human: its newest human-in-the-loop item is a request.
     async fn waits_for_human(&self, scope: &Scope, silent: &SilentTurn) -> Result<bool, Failure> {
         let (mut after, mut waits) = (silent.turn.first_seq - 1, false);
         let mut examined = 0;

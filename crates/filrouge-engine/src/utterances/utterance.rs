@@ -1,4 +1,4 @@
-//! Utterances: the speech of one speaker, recorded while it is spoken.
+//! Utterances: an utterance is the text of one speaker, recorded as a draft while it grows.
 
 use std::sync::Arc;
 
@@ -19,26 +19,27 @@ use crate::requests::ErrorBody;
 use crate::turns::{Appended, ending_without_answer};
 use crate::written::Written;
 
-/// The item number of an utterance in the draft: all of it becomes one item.
+/// The item number of all pieces of an utterance's draft: an unfinished utterance becomes one item.
 const NUMBER: u64 = 0;
-/// The part number of its text, the first part of that item.
+/// The number of the utterance's text among the item's parts.
 const TEXT: u64 = 0;
-/// The part number of `description`, the second part.
+/// The number of `description` among the item's parts.
 const DESCRIPTION: u64 = 1;
 
-/// The beginning of an utterance.
+/// What is known of an utterance when it begins.
 #[derive(Debug, Clone)]
 pub struct UtteranceHead {
-    /// A number of the caller's choice. The key of the item that an unfinished utterance leaves contains it: [`mark_of`].
+    /// A number of the caller's choice. If the utterance is never finished, the key of the item that it becomes
+    /// contains this number, and [`mark_of`] returns it.
     pub mark: u32,
     /// The agent that speaks.
     pub agent: Option<Box<str>>,
-    /// A part that accompanies the text while it is a draft: a JSON object with a `type`. It identifies the speaker in the item
-    /// of an unfinished utterance.
+    /// A part that accompanies the text in the draft: a JSON object with a `type`. It identifies the speaker if the
+    /// utterance is never finished.
     pub description: RawJson,
 }
 
-/// The end of a turn that ends together with an utterance.
+/// How a turn ends that is ended together with an utterance.
 #[derive(Debug, Clone)]
 pub enum TurnEnd {
     /// The utterance is the answer: one of its items is on the channel `final`.
@@ -49,31 +50,33 @@ pub enum TurnEnd {
     Cancelled,
 }
 
-/// The speech of one speaker in an open turn: a growing draft, then items in the write that removes the draft. A turn has at most
-/// one at a time.
+/// The text of one speaker in an open turn. It is a growing draft until one write removes the draft and adds items. A
+/// turn has at most one utterance at a time.
 pub struct Utterance {
     core: Arc<Core>,
     session_id: SessionId,
     turn_id: TurnId,
     stream: StreamId,
-    /// The number of the newest chunk.
+    /// The number of the newest write that added to the draft.
     chunk: u64,
 }
 
-/// An utterance that has only been drafted so far.
+/// A draft of a session: an utterance that is in progress, or whose process has ended without finishing it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Unfinished {
-    /// Its turn.
+    /// The turn of the utterance.
     pub turn_id: TurnId,
     /// The drafted text.
     pub text: String,
-    /// The accompanying part; absent when the draft is a provider's stream.
+    /// The part that accompanies the text ([`UtteranceHead::description`]); `None` if the draft is of a provider's
+    /// stream.
     pub description: Option<RawJson>,
     stream: StreamId,
     chunk: u64,
 }
 
-/// The caller's number in the key of an item that an unfinished utterance left.
+/// The number that the caller chose ([`UtteranceHead::mark`]), read from the key of an item that an unfinished
+/// utterance became. `None` for a key of another form.
 #[must_use]
 pub fn mark_of(key: &ItemId) -> Option<u32> {
     let name = key.as_str().strip_prefix("st_")?;
@@ -90,7 +93,7 @@ fn head(kind: PieceKind, agent: Option<Box<str>>) -> PieceHead {
     PieceHead {
         kind,
         role: Role::Assistant,
-        // As in a stream, the text may turn out to be the answer.
+        // As in a provider's stream, a growing text counts as the answer until it ends.
         channel: Channel::Final,
         call: None,
         agent,
@@ -110,11 +113,12 @@ const fn delta(part: u64, head: Option<PieceHead>, text: String) -> Delta {
 }
 
 impl Streams {
-    /// Begins an utterance in an open turn of a session that the caller holds.
+    /// Begins an utterance in an open turn of a session whose lease the caller holds.
     ///
     /// # Errors
-    /// `stream_open` when another recording is in progress; `turn_closed`, `session_not_found`, `turn_not_found`, those of
-    /// fences, `invalid` for a `description` that is not a part, and the ledger's errors.
+    /// `stream_open` if the turn has another utterance or recording in progress; `turn_closed`, `session_not_found`,
+    /// `turn_not_found`, the errors of fences, `invalid` for a `description` that is not a part, and the ledger's
+    /// errors.
     pub async fn begin_utterance(
         &self,
         caller: &Caller,
@@ -184,7 +188,8 @@ impl Streams {
         Ok(unfinished.collect())
     }
 
-    /// Takes over another caller's unfinished utterance, to write its items: for the present holder.
+    /// An utterance that continues another process's unfinished one, so that the present holder of the session's lease
+    /// can write its items.
     #[must_use]
     pub fn take_over(&self, session: &SessionId, unfinished: &Unfinished) -> Utterance {
         Utterance {
@@ -203,18 +208,18 @@ fn plain(inner: &str) -> String {
 }
 
 impl Utterance {
-    /// Its turn.
+    /// The turn of the utterance.
     #[must_use]
     pub const fn turn_id(&self) -> TurnId {
         self.turn_id
     }
 
-    /// Drafts the text said since the last call; an empty text is a heartbeat. Call it at most every
-    /// [`crate::stream::DRAFT_EVERY`].
+    /// Adds `text`, what was said since the last call, to the draft; an empty text is a heartbeat. Leave at least
+    /// [`crate::stream::DRAFT_EVERY`] between two calls.
     ///
     /// # Errors
-    /// `stream_lost` and `turn_closed` when another caller ended it, those of fences, and the ledger's. After a failure the same
-    /// text may be passed again, followed by more.
+    /// `stream_lost` and `turn_closed` if another caller has ended the utterance or its turn, the errors of fences, and
+    /// the ledger's. After a failure, pass the same text again; more may follow it.
     pub async fn say(&mut self, caller: &Caller, text: &str) -> Result<(), Failure> {
         let scope = &caller.scope(Permission::Write)?;
         let deltas = match text {
@@ -224,10 +229,11 @@ impl Utterance {
         self.put(scope, deltas, false).await
     }
 
-    /// Drafts that the utterance is complete: `description` in its final form, and `text` if it differs from what was said.
+    /// Marks the draft as complete. Replaces its `description` by the final one, and its text by `text`, which is
+    /// `None` if the text is what was said.
     ///
     /// # Errors
-    /// As [`Self::say`].
+    /// The errors of [`Self::say`].
     pub async fn complete(
         &mut self,
         caller: &Caller,
@@ -271,11 +277,11 @@ impl Utterance {
         }
     }
 
-    /// Writes the utterance as the caller's own items and removes the draft; the turn stays open. It can be retried after a
-    /// failure.
+    /// Finishes the utterance: one write adds the caller's own items and removes the draft. The turn stays open. After
+    /// a failure the call can be repeated.
     ///
     /// # Errors
-    /// As [`Self::say`], and those of [`crate::Turns::append`].
+    /// The errors of [`Self::say`] and of [`crate::Turns::append`].
     pub async fn append(
         &mut self,
         caller: &Caller,
@@ -299,10 +305,11 @@ impl Utterance {
         self.core.write_append(scope, append, &masked).await
     }
 
-    /// Writes the utterance as the caller's own items and ends the turn with them. It can be retried after a failure.
+    /// Finishes the utterance and ends the turn: one write adds the caller's own items, removes the draft and ends the
+    /// turn. After a failure the call can be repeated.
     ///
     /// # Errors
-    /// As [`Self::append`]; `invalid` for an answer without an item on the channel `final`.
+    /// The errors of [`Self::append`]; `invalid` also for [`TurnEnd::Answered`] without an item on the channel `final`.
     pub async fn end_turn(
         &mut self,
         caller: &Caller,

@@ -1,4 +1,5 @@
-//! Checks credentials: API keys of the store, tokens of an issuer, or none while the store has no keys.
+//! Checks the credentials of requests. They are API keys of the store, or tokens of an issuer. While the store has no
+//! keys and no issuer is configured, a request needs none.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -19,15 +20,15 @@ use super::principal::{Credential, Principal, Subject};
 use crate::cors::AllowedOrigin;
 use crate::problem::Problem;
 
-/// The longest time until the keys are reloaded, even if no commit was seen.
+/// The longest time between two reloads of the API keys, even if no commit is seen.
 const REFRESH_EVERY: Duration = Duration::from_secs(2);
-/// Commits that follow each other faster than this cause a single reload.
+/// The minimum time between two reloads of the API keys.
 const REFRESH_GAP: Duration = Duration::from_millis(100);
 
 /// The settings of authentication.
 #[derive(Debug, Clone)]
 pub struct AccessSettings {
-    /// The tenant of a server without keys.
+    /// The tenant of all callers while the server needs no credentials.
     pub tenant: TenantId,
     /// The allowed origins of browser pages, in addition to this machine's.
     pub origins: Vec<AllowedOrigin>,
@@ -49,11 +50,11 @@ struct Shared {
     refused: AtomicU64,
 }
 
-/// The store's keys, as last read.
+/// The store's API keys, as last read.
 enum Keys {
     /// The keys could not be read yet: all callers are refused.
     Unread(Failure),
-    /// The keys as of a version of their note; at version 0 no key was ever created.
+    /// The keys, and the version of the note in which the store keeps them. At version 0 no key was ever created.
     Read {
         version: u64,
         by_id: HashMap<Box<str>, KnownKey>,
@@ -93,12 +94,14 @@ impl Keys {
 }
 
 impl Authority {
-    /// Reads the keys and connects to the issuer, and follows their changes while a clone of this handle exists.
+    /// Reads the API keys and the issuer's keys, and reloads both when they change, as long as a clone of this handle
+    /// exists.
     ///
-    /// While the store cannot be read, all callers are refused.
+    /// Until the API keys were read for the first time, all callers with API keys are refused; without an issuer, all
+    /// callers.
     ///
     /// # Errors
-    /// [`JwtError`] when the issuer's settings are unusable.
+    /// [`JwtError`] if the settings of the issuer are unusable.
     pub async fn start(
         engine: Arc<Engine>,
         clock: Arc<dyn Clock>,
@@ -108,7 +111,7 @@ impl Authority {
             Some(jwt) => Some(Verifier::start(jwt).await?),
             None => None,
         };
-        // Subscribed before the first read, so that no change is missed in between.
+        // The subscription precedes the first read, so that no change in between is missed.
         let commits = engine.upkeep.commits();
         let keys = match engine.keys.all().await {
             Ok(stored) => Keys::of(stored),
@@ -140,19 +143,20 @@ impl Authority {
         Ok(Self(shared))
     }
 
-    /// Whether every request needs credentials: a key was ever created, or an issuer is configured.
+    /// Whether every request needs credentials. It does if an API key was ever created, even if all are revoked now, or
+    /// if an issuer is configured.
     #[must_use]
     pub fn requires_credentials(&self) -> bool {
         self.0.verifier.is_some() || self.0.keys().version().is_some_and(|version| version > 0)
     }
 
-    /// A counter that increases whenever keys are created or revoked.
+    /// A counter that increases whenever changed API keys were read.
     #[must_use]
     pub fn changes(&self) -> watch::Receiver<u64> {
         self.0.changes.subscribe()
     }
 
-    /// The number of requests without valid credentials.
+    /// The number of requests that were refused because they had no valid credentials.
     #[must_use]
     pub fn refused(&self) -> u64 {
         self.0.refused.load(Ordering::Relaxed)
@@ -164,7 +168,7 @@ impl Authority {
         self.0.verifier.as_ref().map_or(0, Verifier::failures)
     }
 
-    /// Why valid tokens may be refused: the last fetch of the issuer's keys failed; `None` if it succeeded.
+    /// Why the newest fetch of the issuer's keys failed, so that valid tokens may be refused; `None` if it succeeded.
     #[must_use]
     pub fn issuer_failure(&self) -> Option<String> {
         self.0.verifier.as_ref().and_then(Verifier::failure)
@@ -177,8 +181,8 @@ impl Authority {
     /// The principal that makes a request.
     ///
     /// # Errors
-    /// `unauthenticated`, with the same text for every cause; `forbidden` for a foreign host on a server without keys;
-    /// the ledger's failure while the keys cannot be read.
+    /// `unauthenticated`, with the same text for every cause; `forbidden` for the name of another host while the server
+    /// needs no credentials; the ledger's failure until the API keys were read for the first time.
     pub async fn authenticate(&self, headers: &HeaderMap) -> Result<Principal, Problem> {
         let keys = self.0.keys();
         let credential = match keys.as_ref() {
@@ -202,7 +206,7 @@ impl Authority {
         }
     }
 
-    /// Checks that the request uses one of this machine's names, unless every request needs credentials.
+    /// Checks that the request's `Host` is a name of this machine, unless every request needs credentials.
     ///
     /// # Errors
     /// `forbidden`.
@@ -223,15 +227,15 @@ impl Authority {
         &self.0.origins
     }
 
-    /// Whether a request comes from a page whose origin is configured.
+    /// Whether a request comes from a browser page whose origin is configured.
     #[must_use]
     pub fn allows_origin(&self, headers: &HeaderMap) -> bool {
         let origin = headers.get(header::ORIGIN);
         origin.is_some_and(|origin| self.0.origins.iter().any(|known| known.0 == origin))
     }
 
-    /// Whether the caller may see the server's problems. While the keys cannot be read, only callers on this machine
-    /// are accepted, and they may.
+    /// Whether the caller may see the server's problems. While no credentials are needed, or the API keys were not read
+    /// yet, every caller may, since all are on this machine, except one that acts for an end user.
     pub async fn may_observe(&self, headers: &HeaderMap) -> bool {
         if !self.requires_credentials() {
             return !headers.contains_key("filrouge-identity");
@@ -298,11 +302,11 @@ fn unauthenticated() -> Problem {
     .with_hint(hint)
 }
 
-/// Reloads the keys after commits, so that requests need not.
+/// Reloads the API keys after commits, so that no request has to wait for a read of them.
 async fn follow_keys(shared: Weak<Shared>, engine: Arc<Engine>, mut commits: watch::Receiver<u64>) {
     let mut failing = false;
     loop {
-        // Without a ledger, only the timeout triggers.
+        // If the ledger was closed, the channel is too; then the keys are reloaded after each pause.
         let changed = tokio::time::timeout(REFRESH_EVERY, commits.changed()).await;
         if matches!(changed, Ok(Err(_))) {
             tokio::time::sleep(REFRESH_EVERY).await;
@@ -315,8 +319,8 @@ async fn follow_keys(shared: Weak<Shared>, engine: Arc<Engine>, mut commits: wat
             Ok(stored) => {
                 failing = false;
                 let current = shared.keys().version();
-                // If the note's version decreases, the newer keys stay in use: once keys are required, they remain
-                // required.
+                // An older version of the note is ignored, and the newer keys stay in use: once keys are required,
+                // they remain required.
                 if current.is_none_or(|current| stored.version > current) {
                     tracing::info!(keys = stored.keys.len(), "the API keys were read");
                     shared.put(Keys::of(stored));

@@ -1,14 +1,14 @@
-//! `Authorization: Bearer …` (RFC 6750), the only place where credentials are accepted.
+//! Reads credentials from the header `Authorization: Bearer …` (RFC 6750); they are accepted nowhere else.
 
 use axum::http::{HeaderMap, HeaderName, header};
 
-/// The secret of an anonymous session (DESIGN §7).
+/// The header with the secret of an anonymous session (DESIGN §7).
 pub(crate) const SESSION_TOKEN: HeaderName = HeaderName::from_static("filrouge-session-token");
 
 /// The maximum length of credentials in bytes.
 const LONGEST: usize = 8 << 10;
 
-/// The credentials of a request; `None` for none, several, or another scheme.
+/// The credentials of a request. `None` if there are none or several, or if their scheme or form is another.
 pub(super) fn credentials(headers: &HeaderMap) -> Option<&str> {
     let mut values = headers.get_all(header::AUTHORIZATION).iter();
     let (Some(value), None) = (values.next(), values.next()) else {
@@ -22,7 +22,7 @@ pub(super) fn credentials(headers: &HeaderMap) -> Option<&str> {
     (scheme.eq_ignore_ascii_case("bearer") && in_form).then_some(token)
 }
 
-/// Marks secret headers, so that a header map printed by any layer hides them.
+/// Marks the values of secret headers as sensitive, so that `Debug` of a header map does not print them.
 pub(super) fn hide(headers: &mut HeaderMap) {
     for name in [
         header::AUTHORIZATION,

@@ -1,4 +1,4 @@
-//! The public keys of an issuer of tokens (RFC 7517), fetched within limits.
+//! The public keys of an issuer of tokens (RFC 7517). Their fetch is limited in size and time.
 
 use std::fmt;
 use std::path::PathBuf;
@@ -16,11 +16,11 @@ use serde_json::Value;
 use super::principal::Credential;
 use crate::outgoing;
 
-/// The maximum size of a key set.
+/// The maximum size of a key set in bytes.
 const SET_BYTES: usize = 256 << 10;
 /// The maximum number of keys in a set.
 const SET_KEYS: usize = 100;
-/// The maximum number of tokens whose verification is cached.
+/// The maximum number of verified tokens that are cached.
 const TOKENS: usize = 20_000;
 /// The timeout of a fetch.
 const FETCH_WITHIN: Duration = Duration::from_secs(5);
@@ -48,19 +48,19 @@ impl fmt::Display for JwksSource {
 /// Why an issuer's keys, or their settings, are unusable.
 #[derive(Debug, thiserror::Error)]
 pub enum JwtError {
-    /// The address is not usable; it is not displayed, because it may contain credentials.
+    /// The address cannot be used. The message does not contain it, because it may contain credentials.
     #[error("jwks is no http or https address without a user name")]
     Address,
     /// No HTTPS client can be created.
     #[error("no HTTPS client: {0}")]
     Client(reqwest::Error),
-    /// The request failed.
+    /// The request for the keys failed.
     #[error("the issuer's keys cannot be fetched: {0}")]
     Fetch(reqwest::Error),
     /// The response has a status other than 200.
     #[error("the issuer's keys cannot be fetched: the answer has the status {0}")]
     Status(u16),
-    /// The file cannot be read.
+    /// The file of keys cannot be read.
     #[error("{path}: {source}")]
     File {
         /// The file.
@@ -99,9 +99,10 @@ const RSA: &[Algorithm] = &[
 /// The keys of an issuer, as last fetched.
 pub(super) struct KeySet {
     keys: Vec<VerifyingKey>,
-    /// The bytes of the set.
+    /// The set as it was fetched, to recognize an unchanged one.
     pub(super) bytes: Vec<u8>,
-    /// The credentials that these keys have verified, by the token's hash; the token itself is not stored.
+    /// The credentials of tokens that these keys have verified, by the token's hash. The tokens themselves are not
+    /// stored.
     pub(super) verified: Cache<[u8; 32], Arc<Credential>>,
 }
 
@@ -116,7 +117,8 @@ impl Default for KeySet {
 }
 
 impl KeySet {
-    /// The key of a token: the key that it names, or, if it names none, the only one for its algorithm.
+    /// The key that verifies a token: the one that the token names with `kid`, or without `kid` the only one for its
+    /// algorithm. `None` if no key fits, or several do.
     pub(super) fn find(&self, kid: Option<&str>, algorithm: Algorithm) -> Option<&VerifyingKey> {
         let mut fitting = self.keys.iter().filter(|key| {
             key.algorithms.contains(&algorithm)
@@ -157,7 +159,8 @@ impl KeySet {
     }
 }
 
-/// Accepts public keys for signatures; rejects secret keys, keys for encryption, and weak ones.
+/// A key of a set, if it is a public key for signatures. `None` for a secret key, a key for encryption, a weak key, and
+/// a key for algorithms that are not supported.
 fn verifying(value: Value) -> Option<VerifyingKey> {
     let declared = match value.get("alg") {
         None => None,

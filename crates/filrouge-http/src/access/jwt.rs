@@ -1,4 +1,5 @@
-//! Tokens of an issuer (RFC 7519): verified once, and cached by their hash until they expire.
+//! Verifies tokens of an issuer (RFC 7519). The result is cached by the token's hash, until the token expires or the
+//! issuer's keys change.
 
 use std::fmt;
 use std::str::FromStr;
@@ -20,12 +21,13 @@ use super::principal::{Credential, Subject};
 
 mod verifying;
 
-/// The minimum time between two fetches from the issuer.
+/// The minimum time between two fetches of the issuer's keys.
 const FETCH_GAP: Duration = Duration::from_secs(30);
-/// The age at which the keys are fetched again, so that a key that the issuer has withdrawn stops verifying tokens.
+/// The age at which the issuer's keys are fetched again, so that a key that the issuer has withdrawn is not used for
+/// long.
 const FETCH_EVERY: Duration = Duration::from_secs(300);
 
-/// A signature algorithm with a public key; no other algorithm is ever accepted.
+/// A signature algorithm that uses a public key. No other algorithm is ever accepted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct JwtAlgorithm(Algorithm);
 
@@ -81,13 +83,13 @@ pub struct JwtSettings {
     pub issuer: String,
     /// A value that `aud` must contain.
     pub audience: String,
-    /// The only tenant of all tokens; without one, each token must name its tenant.
+    /// The tenant of all tokens; a token that names another one is refused. If `None`, each token must name its tenant.
     pub tenant: Option<TenantId>,
     /// The claim that names the tenant.
     pub tenant_claim: String,
     /// The claim that names the end user.
     pub identity_claim: String,
-    /// The claim that names the role; without one, every token has the role `user`.
+    /// The claim that names the role. If `None`, or if a token lacks the claim, the role is `user`.
     pub role_claim: Option<String>,
     /// The tolerated difference between clocks.
     pub leeway: Duration,
@@ -100,17 +102,19 @@ pub(super) struct Verifier {
     settings: JwtSettings,
     fetcher: Fetcher,
     keys: RwLock<Arc<KeySet>>,
-    /// When the last fetch ended; locked during a fetch, so that concurrent callers share one.
+    /// When the newest fetch ended. Locked during a fetch, so that concurrent requests wait for one fetch and do not
+    /// start more.
     last_fetch: tokio::sync::Mutex<Instant>,
     failures: AtomicU64,
     failure: Mutex<Option<String>>,
 }
 
 impl Verifier {
-    /// Fetches the keys for the first time. If an address does not answer, the fetch is retried later.
+    /// Fetches the issuer's keys for the first time. If their source is an address and the fetch fails, it is retried
+    /// later.
     ///
     /// # Errors
-    /// [`JwtError`] for an unusable file or an invalid address.
+    /// [`JwtError`] for an invalid address, or a file of keys that cannot be used.
     pub(super) async fn start(settings: JwtSettings) -> Result<Self, JwtError> {
         verifying::install();
         let fetcher = Fetcher::new(settings.jwks.clone())?;
@@ -140,7 +144,7 @@ impl Verifier {
             .clone()
     }
 
-    /// Fetches the keys when they are old, or when the last fetch failed.
+    /// Fetches the keys if the newest fetch was [`FETCH_EVERY`] ago, or if it failed and was [`FETCH_GAP`] ago.
     pub(super) async fn refresh_if_old(&self) {
         let every = if self.failure().is_some() {
             FETCH_GAP
@@ -167,7 +171,7 @@ impl Verifier {
             Ok(bytes) => match KeySet::parse(bytes) {
                 Ok(set) => {
                     tracing::info!(issuer = %self.settings.issuer, "the issuer's keys were read");
-                    // Replacing the keys also drops the tokens that they have verified.
+                    // The new set has an empty cache, so tokens that the old keys verified are verified again.
                     *self.keys.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(set);
                     None
                 }
@@ -192,7 +196,7 @@ impl Verifier {
             .clone()
     }
 
-    /// The credential of a token; `None` when it is not valid, for any reason.
+    /// The credential of a token; `None` if the token is not valid for any reason.
     pub(super) async fn verify(&self, token: &str, now: Timestamp) -> Option<Arc<Credential>> {
         let hash: [u8; 32] = Sha256::digest(token).into();
         let mut keys = self.keys();
@@ -209,7 +213,7 @@ impl Verifier {
         validation.set_issuer(&[&self.settings.issuer]);
         validation.set_audience(&[&self.settings.audience]);
         validation.set_required_spec_claims(&["iss", "aud", "exp"]);
-        // Times are compared below, with the clock that all other code uses.
+        // `credential` compares the times, because it uses the clock that all other code uses.
         validation.validate_exp = false;
         validation.validate_nbf = false;
         let claims: Map<String, Value> = jsonwebtoken::decode(token, &key.key, &validation)
@@ -220,7 +224,7 @@ impl Verifier {
         Some(credential)
     }
 
-    /// The header of a token whose algorithm is accepted.
+    /// The header of a token; `None` if its algorithm is not accepted.
     fn head(&self, token: &str) -> Option<Header> {
         let head = jsonwebtoken::decode_header(token).ok()?;
         let accepted = self.settings.algorithms.contains(&JwtAlgorithm(head.alg));
@@ -261,7 +265,7 @@ impl Verifier {
             _ => None,
         };
         let subject = text("sub").or_else(|| text(&settings.identity_claim));
-        // Neither a tenant nor a key's id contains NUL.
+        // The NUL separates the two, since a tenant contains none. It also keeps the name different from any key's id.
         let name = format!("{tenant}\0{}", subject.unwrap_or(""));
         Some(Credential {
             tenant,
@@ -273,7 +277,7 @@ impl Verifier {
     }
 }
 
-/// Seconds since 1970, possibly with a fraction (RFC 7519 §2).
+/// A time from seconds since 1970, possibly with a fraction (RFC 7519 §2).
 #[expect(
     clippy::cast_possible_truncation,
     reason = "a value out of range becomes the nearest time"

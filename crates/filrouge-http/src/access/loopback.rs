@@ -1,5 +1,6 @@
-//! The loopback rule: without keys only this machine may call, and only under its own names, so that a page in a
-//! browser cannot reach the server through DNS rebinding (DESIGN §8).
+//! The loopback rule: while the server needs no credentials, only callers on this machine are accepted, and only if
+//! they address it by a loopback name. So a browser page of another site cannot reach the server through DNS rebinding
+//! (DESIGN §8).
 
 use axum::http::{HeaderMap, HeaderValue, header};
 use filrouge_types::ErrorCode;
@@ -17,7 +18,7 @@ fn is_loopback_name(authority: &str) -> bool {
             .is_ok_and(|address| address.is_loopback())
 }
 
-/// Refuses a request under another host name, and pages of another origin unless that origin is allowed.
+/// Refuses a request whose `Host` is no loopback name, or whose `Origin` is none either, unless `origin_is_allowed`.
 pub(super) fn check(headers: &HeaderMap, origin_is_allowed: bool) -> Result<(), Problem> {
     let text = |name| {
         headers

@@ -1,4 +1,4 @@
-//! The principal of a request, and its permissions.
+//! The principal: the caller that the credentials of a request prove.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -10,18 +10,18 @@ use filrouge_types::{ErrorCode, IdentityId, TenantId, Timestamp};
 use super::authority::Authority;
 use crate::problem::Problem;
 
-/// The name of a credential's holder.
+/// What identifies the holder of a credential.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Subject {
-    /// Any caller of a server without keys.
+    /// Any caller, while the server needs no credentials.
     Local,
     /// The id of an API key.
     Key(Arc<str>),
-    /// Tenant and subject of a token.
+    /// The tenant and the subject of a token, with a NUL in between.
     Token(Arc<str>),
 }
 
-/// A valid credential; created at its first use and shared by all requests that present it.
+/// A valid credential, shared by all requests that present the same key or token.
 #[derive(Debug)]
 pub(super) struct Credential {
     pub(super) tenant: TenantId,
@@ -29,7 +29,7 @@ pub(super) struct Credential {
     pub(super) subject: Subject,
     /// The holder's identity, if the holder is an end user.
     pub(super) identity: Option<IdentityId>,
-    /// The time from which it is no longer valid.
+    /// When the credential expires; `None` if it does not.
     pub(super) expires_at: Option<Timestamp>,
 }
 
@@ -48,8 +48,8 @@ impl Principal {
         }
     }
 
-    /// The holder's name, without secrets, by which rates and streams are counted: a key's id, or a token's tenant and
-    /// subject; `None` on a server without keys.
+    /// The name by which the holder's requests and streams are counted: a key's id, or a token's tenant and subject; it
+    /// contains no secret. `None` while the server needs no credentials.
     pub fn name(&self) -> Option<&str> {
         match &self.credential.subject {
             Subject::Local => None,
@@ -57,7 +57,7 @@ impl Principal {
         }
     }
 
-    /// Whether the credentials are still accepted; long requests also wait for [`Self::ended`].
+    /// Whether the credentials are still accepted. A long request should wait for [`Self::ended`] as well.
     pub fn still_valid(&self) -> bool {
         self.authority.accepts(&self.credential)
     }
@@ -81,7 +81,7 @@ impl Principal {
         }
     }
 
-    /// The response to a request that was waiting when its credentials ended.
+    /// The response to a request whose credentials stopped being accepted while it waited.
     pub fn no_longer_valid() -> Problem {
         Problem::new(
             ErrorCode::Unauthenticated,
@@ -94,10 +94,12 @@ impl Principal {
         Some(Duration::from_micros(u64::try_from(left).unwrap_or(0)))
     }
 
-    /// The end user on whose behalf the request is made: the one in the header, or the holder if it is an end user.
+    /// The end user on whose behalf the request is made: the holder of the credentials if it is an end user, otherwise
+    /// the one that the header `Filrouge-Identity` names. `None` if there is neither.
     ///
     /// # Errors
-    /// `invalid` for a header that is not an identity, `forbidden` when the holder is another end user.
+    /// `invalid` if the header is not one identity, `forbidden` if the holder is another end user than the header
+    /// names.
     pub fn acts_for(&self, headers: &HeaderMap) -> Result<Option<IdentityId>, Problem> {
         let requested = identity_header(headers)?;
         match (&self.credential.identity, requested) {
@@ -110,7 +112,7 @@ impl Principal {
         }
     }
 
-    /// The caller for services, acting for `identity`.
+    /// The caller to pass to services; it acts for `identity`, if there is one.
     pub fn caller(&self, identity: Option<IdentityId>) -> Caller {
         let credential = &self.credential;
         let name = match &credential.subject {

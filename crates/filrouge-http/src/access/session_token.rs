@@ -7,10 +7,10 @@ use secrecy::{ExposeSecret, SecretString};
 use super::bearer::SESSION_TOKEN;
 use crate::problem::Problem;
 
-/// The secret that a request presents; `None` without one.
+/// The secret that a request presents; `None` if it presents none.
 ///
 /// # Errors
-/// `invalid` when there are several, or one that is not 16 to 256 visible ASCII characters.
+/// `invalid` if the request presents several, or one that does not have 16 to 256 visible ASCII characters.
 pub fn presented(headers: &HeaderMap) -> Result<Option<&str>, Problem> {
     let mut values = headers.get_all(SESSION_TOKEN).iter();
     let Some(value) = values.next() else {
@@ -28,7 +28,7 @@ pub fn presented(headers: &HeaderMap) -> Result<Option<&str>, Problem> {
     }
 }
 
-/// Adds the secret of a newly created session to its response; the caller has to keep it.
+/// Adds the secret of a newly created session to the response. It is sent only this once, so the caller has to keep it.
 pub fn add_session_token<B>(response: &mut Response<B>, token: &SecretString) {
     if let Ok(mut value) = HeaderValue::from_str(token.expose_secret()) {
         value.set_sensitive(true);

@@ -1,4 +1,4 @@
-//! Request bodies: JSON, within the limits of DESIGN §8 on bytes, time and decompressed size.
+//! Reads request bodies as JSON, within the limits of DESIGN §8 on size, time and decompressed size.
 
 use axum::extract::{FromRef, FromRequest, Request};
 use axum::http::{HeaderMap, Method, header};
@@ -15,7 +15,7 @@ mod refusal;
 
 pub use raw::RawBody;
 
-/// A JSON body.
+/// The body of a request: one JSON object, deserialized as `T`.
 pub struct Body<T>(pub T);
 
 impl<S, T> FromRequest<S> for Body<T>
@@ -33,7 +33,7 @@ where
     }
 }
 
-/// A JSON body that may be left out.
+/// Like [`Body`], but the request may have no body; then this is `T`'s default.
 pub struct OptionalBody<T>(pub T);
 
 impl<S, T> FromRequest<S> for OptionalBody<T>
@@ -55,8 +55,8 @@ where
     }
 }
 
-/// Requires JSON in UTF-8: a form posted by another site's page must not write (DESIGN §8). A patch may also be sent
-/// as a merge patch.
+/// Checks that the content type is JSON in UTF-8. A browser cannot post a form of that type, so a form on another
+/// site's page cannot write (DESIGN §8). For PATCH, the type of a merge patch is accepted as well.
 fn content_type(method: &Method, headers: &HeaderMap) -> Result<(), Problem> {
     let given = headers
         .get(header::CONTENT_TYPE)

@@ -1,4 +1,4 @@
-//! Query strings: typed parameters, lists and long polls. Unknown parameters are refused.
+//! Reads query strings: typed parameters, and the common ones of lists and long polls.
 
 use std::time::Duration;
 
@@ -16,7 +16,7 @@ use utoipa::{IntoParams, PartialSchema, ToSchema};
 use super::words::Words;
 use crate::problem::Problem;
 
-/// A query; unknown parameters are refused.
+/// The query of a request, deserialized as `T`. If `T` denies unknown fields, unknown parameters are refused.
 pub struct Query<T>(pub T);
 
 impl<S, T> FromRequestParts<S> for Query<T>
@@ -34,7 +34,7 @@ where
     }
 }
 
-/// Parses a query; every error names its parameter.
+/// Parses a query; an error names the parameter that caused it.
 fn read<T: DeserializeOwned + IntoParams>(query: &str) -> Result<T, Problem> {
     let pairs = form_urlencoded::parse(query.as_bytes());
     let pairs = serde_urlencoded::Deserializer::new(pairs);
@@ -66,7 +66,8 @@ fn refusal<T: IntoParams>(name: &str, message: &str, query: &str) -> (String, St
     (format!("{name}: {}", words.what), hint)
 }
 
-/// The first parameter whose percent-encoded bytes are not UTF-8: a lossy decoding would change its meaning.
+/// The first parameter (`name=value`) whose bytes are not UTF-8 after percent-decoding. It is refused, because a lossy
+/// decoding would change its meaning.
 fn first_without_text(query: &str) -> Option<&str> {
     let is_text = |pair: &&str| percent_decode_str(pair).decode_utf8().is_ok();
     query.split('&').find(|pair| !is_text(pair))
@@ -79,7 +80,7 @@ fn without_text(pair: &str) -> Problem {
         .with_hint("percent-encode the bytes of UTF-8: é is %C3%A9")
 }
 
-/// Whether a parameter is a time.
+/// Whether the parameter `name` is a time.
 fn is_time<T: IntoParams>(name: &str) -> bool {
     let mut all = T::into_params(|| None).into_iter();
     let schema = all.find(|p| p.name == name).and_then(|p| p.schema);
@@ -110,12 +111,12 @@ macro_rules! no_parameters {
     )+};
 }
 
-/// A route without parameters.
+/// The query of a route that takes no parameters, and refuses any.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct NoParameters {}
 
-/// A route that ignores its query.
+/// The query of a route that ignores its parameters.
 #[derive(Deserialize)]
 pub struct AnyQuery {}
 
@@ -133,7 +134,7 @@ macro_rules! schemas {
     )+};
 }
 
-/// A `next_cursor`: 1 to 19 digits.
+/// A cursor of 1 to 19 digits, as an earlier page returned it in `next_cursor`.
 pub struct Cursor(u64);
 
 impl From<Cursor> for String {
@@ -182,7 +183,7 @@ const LIMIT_DEFAULT: usize = 50;
 /// The maximum number of rows of a list (DESIGN §12).
 pub const LIMIT_MAX: usize = 500;
 
-/// The number of rows of a list.
+/// The maximum number of rows that a list returns.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Limit(usize);
 
@@ -208,10 +209,14 @@ impl<'de> Deserialize<'de> for Limit {
     }
 }
 
-/// The maximum duration of a long poll in milliseconds: well below the time within which a response must begin.
+/// The maximum duration of a long poll in milliseconds. A response must begin within 120 s by default, so the poll ends
+/// well before that.
 pub const WAIT_MAX_MS: u64 = 60_000;
 
-/// The duration of a long poll; zero by default.
+/// The duration of a long poll from the parameter `wait` in milliseconds; zero without the parameter.
+///
+/// # Errors
+/// `invalid` if it is greater than [`WAIT_MAX_MS`].
 pub fn wait(requested: Option<u64>) -> Result<Duration, Problem> {
     match requested {
         None => Ok(Duration::ZERO),

@@ -1,7 +1,8 @@
-//! The caller of a request, its permission, and the ids in its path.
+//! Extractors of a request's caller and of the ids in its path.
 //!
-//! A route states its permission and its query in its signature, `InSession<may::Read, ListQuery>`, so that an
-//! unauthorized request is refused before its body is read. The service that it calls checks again.
+//! A route states the permission that it needs, and the type of its query, in its signature: `InSession<may::Read,
+//! ListQuery>`. So an unauthorized request is refused before its body is read. The service that the route calls checks
+//! the permission again.
 
 use std::marker::PhantomData;
 
@@ -21,7 +22,7 @@ use crate::layer::HttpLayer;
 use crate::limits::RateSubject;
 use crate::problem::Problem;
 
-/// The fencing token of the lease under which a write is made.
+/// The header with the fence of the lease under which a write is made.
 const FENCE: &str = "filrouge-fence";
 
 macro_rules! requests {
@@ -62,14 +63,14 @@ macro_rules! requests {
 }
 
 requests! {
-    /// A request about the tenant.
+    /// A request that concerns the tenant, and no single session.
     InTenant {}
-    /// The session of the path.
+    /// A request that concerns the session in its path.
     InSession {
         /// The session.
         session: SessionId,
     }
-    /// The turn of the path, in its session.
+    /// A request that concerns the turn in its path.
     InTurn {
         /// The session.
         session: SessionId,
@@ -87,14 +88,17 @@ struct Entered<Q> {
     turn: Option<TurnId>,
 }
 
-/// The ids in paths.
+/// The ids in a path, not parsed yet.
 #[derive(Deserialize)]
 struct Named {
     session_id: Option<String>,
     turn_id: Option<String>,
 }
 
-/// Parses a turn's id; a text that is not a UUID names no turn.
+/// Parses a turn's id.
+///
+/// # Errors
+/// `turn_not_found` for a text that is not a UUID, since it can name no turn.
 fn turn_id(text: &str) -> Result<TurnId, Problem> {
     text.parse().map_err(|_| {
         Problem::new(
@@ -104,9 +108,9 @@ fn turn_id(text: &str) -> Result<TurnId, Problem> {
     })
 }
 
-/// The principal and the caller of a request that needs `P`.
+/// The principal and the caller of a request; fails if the caller lacks the permission `P`.
 fn caller<P: Needs>(parts: &Parts, http: &HttpLayer) -> Result<(Principal, Caller), Problem> {
-    // The authentication layer around every non-public route inserts the principal.
+    // The authentication layer, which is around every route that is not public, has added the principal.
     let principal = parts.extensions.get::<Principal>().ok_or_else(|| {
         Problem::new(
             ErrorCode::Internal,
@@ -124,7 +128,7 @@ fn caller<P: Needs>(parts: &Parts, http: &HttpLayer) -> Result<(Principal, Calle
     Ok((principal.clone(), caller))
 }
 
-/// The fence of a write (DESIGN §6); a fence in the body must equal it.
+/// The fence in a request's header (DESIGN §6). If the body has one too, the service checks that both are equal.
 fn fence(headers: &HeaderMap) -> Result<Option<u64>, Problem> {
     let mut given = headers.get_all(FENCE).iter();
     let Some(value) = given.next() else {
@@ -142,13 +146,14 @@ fn fence(headers: &HeaderMap) -> Result<Option<u64>, Problem> {
     Ok(Some(fence))
 }
 
-/// Counts a request for its caller, and for the session per caller: requests of strangers must neither lock the owner
-/// out nor reveal that the session exists. `session` is unparsed, so that malformed ids are counted too.
+/// Counts a request against the rate limits of its key, its identity, and its session. Requests for a session are
+/// counted separately for each caller: otherwise strangers could use up the owner's rate, or learn that the session
+/// exists. `session` is the id as in the path, so that requests with malformed ids are counted too.
 fn count(http: &HttpLayer, caller: &Caller, session: Option<&str>) -> Result<(), Problem> {
     if !http.limits().counts() {
         return Ok(());
     }
-    // Another tenant may use the same ids; no id contains NUL.
+    // Tenants may use the same ids, so the tenant is part of each name. NUL separates the two, since no id contains it.
     let in_tenant = |id: &str| format!("{}\0{id}", caller.tenant());
     let identity = caller.identity().map(|id| in_tenant(id.as_str()));
     let viewer = match (caller.identity(), caller.name()) {
@@ -164,7 +169,8 @@ fn count(http: &HttpLayer, caller: &Caller, session: Option<&str>) -> Result<(),
     Ok(())
 }
 
-/// Authorizes and counts a request that needs `P`, and parses its path and its query `Q`.
+/// Authorizes a request by the permission `P`, counts it against the rate limits, and parses its path and its query
+/// `Q`.
 async fn enter<S, P, Q>(parts: &mut Parts, state: &S) -> Result<Entered<Q>, Problem>
 where
     S: Send + Sync,
@@ -192,7 +198,7 @@ where
     })
 }
 
-/// The error for a route whose path lacks a parameter that its handler needs.
+/// The error of a route whose path has no parameter for an id that its handler needs: a mistake in the program.
 fn unnamed() -> Problem {
     Problem::new(ErrorCode::Internal, "the route's path does not name it")
 }

@@ -1,22 +1,22 @@
-//! Rewords serde's errors for callers of an API.
+//! Rewords serde's error messages for callers of the API.
 
 use filrouge_types::ErrorCode;
 
 use crate::problem::Problem;
 
-/// How many characters from each end of a caller's long text are quoted.
+/// How many characters are quoted from each end of a long text of a caller.
 const QUOTED_MAX: usize = 100;
 
-/// The error, and the list of valid values if there is one.
+/// A reworded error, and the list of valid names or values if there is one.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Words {
     pub(super) what: String,
     pub(super) known: Option<String>,
-    /// Whether the error is about a value, and not about which members are present.
+    /// Whether the error is about the value of a member. Otherwise it is about an unknown, missing or repeated member.
     pub(super) is_of_value: bool,
 }
 
-/// Errors of number parsers, and their replacements.
+/// Error messages of the parsers of numbers and booleans, and what replaces them.
 const NUMBERS: [(&str, &str); 4] = [
     (
         "invalid digit found in string",
@@ -37,7 +37,8 @@ const NUMBERS: [(&str, &str); 4] = [
 ];
 
 impl Words {
-    /// Parses serde's message about a `member` or a `parameter`; an unrecognized message is kept.
+    /// Rewords a message of serde. `member` is the word for what the message is about: `member` or `parameter`. A
+    /// message of an unknown form is kept, shortened if it is long.
     pub(super) fn of(message: &str, member: &str) -> Self {
         let about = |what: String, known: Option<&str>| Self {
             what,
@@ -83,7 +84,8 @@ impl Words {
         }
     }
 
-    /// The problem for the value at `place`; an empty place means the whole input.
+    /// The problem to return for an error at `place`, such as `items[2].role`. If `place` is empty, the error is about
+    /// the entire input.
     pub(super) fn about(self, place: &str) -> Problem {
         let detail = if place.is_empty() {
             self.what
@@ -98,7 +100,7 @@ impl Words {
     }
 }
 
-/// Shortens a text that may come from a caller: of a long one, only the beginning and the end remain.
+/// Shortens a text that may come from a caller. Only the beginning and the end of a long text remain.
 pub(super) fn short(text: &str) -> String {
     let length = text.chars().count();
     if length <= 2 * QUOTED_MAX {

@@ -1,4 +1,4 @@
-//! Large responses: each stays in memory until it has been sent, so only a few are built at a time.
+//! Limits how many large responses are built at a time, because each stays in memory until it has been sent.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -8,18 +8,19 @@ use axum::body::Body;
 use hyper::body::{Body as HttpBody, Bytes, Frame, SizeHint};
 use tokio::sync::OwnedSemaphorePermit;
 
-/// The number of bytes passed to the connection at one time: it accepts no more before these are written, whatever the
-/// peer does.
+/// The maximum number of bytes that are passed to the connection at a time. The connection takes no more before they
+/// are written.
 const FRAME: usize = 64 << 10;
 
-/// The permit to build one large response; released when dropped.
+/// The permit to build one large response; it is released when dropped.
 #[derive(Debug)]
 pub struct LargeAnswer {
     pub(super) _permit: OwnedSemaphorePermit,
 }
 
 impl LargeAnswer {
-    /// A body that releases the permit only once its last byte was passed to the system, or once it was dropped.
+    /// Wraps a response's body so that the permit is released only when the last byte was passed to the operating
+    /// system, or when the response was dropped.
     pub fn hold_in(self, body: Body) -> Body {
         Body::new(Held {
             body,
@@ -29,15 +30,15 @@ impl LargeAnswer {
     }
 }
 
-/// A body of small frames, each of which holds the permit: a connection that has received the last frame still keeps
-/// its bytes, which are slices of the entire response.
+/// A body that passes on the response in small frames. Each frame shares the permit, because a frame's bytes are slices
+/// that keep the entire response in memory, even when the connection has received the last one.
 struct Held {
     body: Body,
     rest: Bytes,
     permit: Arc<LargeAnswer>,
 }
 
-/// Bytes of the response, together with their permit.
+/// Bytes of the response, together with the permit.
 struct Owned {
     bytes: Bytes,
     _permit: Arc<LargeAnswer>,

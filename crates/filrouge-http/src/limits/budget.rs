@@ -1,9 +1,9 @@
-//! The total size of request bodies in memory, over all connections.
+//! Budgets that all requests share: the total size of request bodies in memory, and the number of open streams.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// The maximum size of a body that may use the reserve.
+/// The maximum size in bytes of a body that may use the reserve.
 pub const SMALL_BODY: usize = 1 << 20;
 
 /// A number of bytes, or of slots, that requests reserve and release.
@@ -24,7 +24,8 @@ struct Held {
 }
 
 impl Budget {
-    /// One caller may hold a quarter of `total`, or one body of `body` bytes if that is more.
+    /// A budget of `total` bytes, of which one caller may reserve a quarter, or `body` bytes if that is more. A
+    /// sixteenth is reserved for small bodies.
     pub fn new(total: usize, body: usize) -> Arc<Self> {
         Arc::new(Self {
             total,
@@ -34,7 +35,7 @@ impl Budget {
         })
     }
 
-    /// An unlimited total, of which each caller may hold `share`.
+    /// A budget without a total, of which each caller may reserve `share`.
     pub(crate) fn per_caller(share: usize) -> Arc<Self> {
         Arc::new(Self {
             total: usize::MAX,
@@ -69,7 +70,7 @@ impl Budget {
         self.held().all
     }
 
-    /// An empty reservation; until [`Reservation::set_caller`] it counts as a large body of an unnamed caller.
+    /// An empty reservation. Without [`Reservation::set_caller`] it counts as a large body of an unnamed caller.
     pub fn reservation(self: &Arc<Self>) -> Reservation {
         Reservation {
             budget: self.clone(),
@@ -78,7 +79,7 @@ impl Budget {
     }
 }
 
-/// One request's reservation; released when dropped.
+/// The reservation of one request; it is released when dropped.
 #[derive(Debug)]
 pub struct Reservation {
     budget: Arc<Budget>,
@@ -97,8 +98,8 @@ impl Reservation {
         self.reserved.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Sets the caller whose share is used, and whether the body is announced as at most [`SMALL_BODY`]. It has no
-    /// effect once bytes are reserved, so it must be called first.
+    /// Sets the caller whose share is used, and whether the announced size of the body is at most [`SMALL_BODY`]. Call
+    /// it before anything is reserved; later it has no effect.
     pub fn set_caller(&self, caller: &str, small: bool) {
         let mut reserved = self.reserved();
         if reserved.bytes == 0 {
@@ -107,8 +108,8 @@ impl Reservation {
         }
     }
 
-    /// Changes the reservation to `bytes` in total: releases the excess, or reserves the difference; `false` when the
-    /// difference is not available, and then the reservation is unchanged.
+    /// Changes the reservation to `bytes` in total. Returns `false`, and changes nothing, if it would grow by more than
+    /// is available.
     #[must_use]
     pub fn hold(&self, bytes: usize) -> bool {
         let held = self.reserved().bytes;
@@ -134,8 +135,8 @@ impl Reservation {
         }
     }
 
-    /// Reserves `bytes` more, or nothing when they are not available: never waits, because a waiting request would keep
-    /// bytes for which others wait.
+    /// Reserves `bytes` more. Returns `false`, and reserves nothing, if they are not available. It never waits, because
+    /// a request that waits would keep bytes for which others wait.
     #[must_use]
     pub fn grow(&self, bytes: usize) -> bool {
         let budget = &self.budget;

@@ -12,22 +12,22 @@ use governor::{Quota, RateLimiter};
 use super::{LimitSettings, Rate};
 use crate::problem::Problem;
 
-/// The maximum number of callers remembered per kind of subject. A caller is remembered until its burst is full again,
-/// so reaching this number takes as many requests within that time.
+/// The maximum number of subjects that are remembered of one kind. A subject is remembered until its full burst is
+/// available again, so the maximum is reached only if this many subjects make requests within that time.
 const SUBJECTS_MAX: usize = 1 << 20;
 
-/// The subjects for which a request is counted; unknown ones are left out.
+/// The subjects against whose rates a request is counted. A subject that is `None` is not counted.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct RateSubject<'a> {
-    /// The API key's id.
+    /// The name of the credentials, such as the API key's id.
     pub key: Option<&'a str>,
-    /// The identity.
+    /// The tenant and the identity.
     pub identity: Option<&'a str>,
-    /// The session, together with the caller.
+    /// The tenant, the caller and the session.
     pub session: Option<&'a str>,
 }
 
-/// Too many requests: the exceeded limit, and when to retry.
+/// A refusal because of too many requests or streams: the exceeded limit, and when a retry may succeed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Retry {
     what: &'static str,
@@ -40,13 +40,13 @@ impl Retry {
         Self { what, kind, after }
     }
 
-    /// The exceeded limit: `key`, `identity`, `session` or `streams`.
+    /// The kind of the exceeded limit: `key`, `identity`, `session` or `streams`.
     #[must_use]
     pub const fn kind(&self) -> &'static str {
         self.kind
     }
 
-    /// Whole seconds to wait, as in `Retry-After`: at least 1.
+    /// The time to wait in whole seconds, rounded up, at least 1; for the header `Retry-After`.
     #[must_use]
     pub fn seconds(&self) -> u32 {
         let rounded_up = self.after.as_secs() + u64::from(self.after.subsec_nanos() > 0);
@@ -65,7 +65,8 @@ impl From<Retry> for Problem {
 
 type Keyed = RateLimiter<u64, DefaultKeyedStateStore<u64>, DefaultClock>;
 
-/// One kind of subject. Subjects are distinguished by a 64-bit hash with a secret of this process.
+/// The rates of all subjects of one kind. A subject is identified by a 64-bit hash, keyed with a secret of this
+/// process.
 struct Kind {
     what: &'static str,
     name: &'static str,
@@ -73,7 +74,7 @@ struct Kind {
     hasher: RandomState,
     clock: DefaultClock,
     began: Instant,
-    /// The second in which the last sweep ran because the maximum was reached.
+    /// When [`Self::make_room`] last removed idle subjects, in seconds since `began`; 0 if never.
     swept: AtomicU64,
 }
 
@@ -103,7 +104,8 @@ impl Kind {
             })
     }
 
-    /// Sweeps at most once a second, because a sweep examines every subject; returns whether there is room.
+    /// Removes idle subjects, and returns whether there is room for another. Removes at most once a second, because
+    /// that examines every subject.
     fn make_room(&self) -> bool {
         let now = self.began.elapsed().as_secs() + 1;
         if self.swept.swap(now, Ordering::Relaxed) != now {
@@ -113,7 +115,7 @@ impl Kind {
     }
 }
 
-/// The rates of keys, identities and sessions; `None` means no limit.
+/// The rates of keys, of identities and of sessions, in this order; `None` means no limit.
 pub(super) struct Rates([Option<Kind>; 3]);
 
 impl Rates {
@@ -129,7 +131,7 @@ impl Rates {
         ])
     }
 
-    /// Whether any rate is configured: without one, callers need no names.
+    /// Whether any rate is configured. If none is, the caller need not build a [`RateSubject`].
     pub(super) fn any(&self) -> bool {
         self.0.iter().any(Option::is_some)
     }

@@ -1,4 +1,4 @@
-//! Bodies that notify their connection when they are consumed or dropped.
+//! Wrappers of request and response bodies, from which a connection learns when they were read or dropped.
 
 use std::pin::Pin;
 use std::task::{Context, Poll};
@@ -12,12 +12,13 @@ use tokio::time::timeout;
 
 use super::phase::Phase;
 
-/// The maximum number of bytes of an unread body that are read to keep its connection.
+/// The maximum number of bytes of an unread request body that are read and discarded so that its connection can be
+/// kept.
 const REST_MAX: usize = 256 << 10;
-/// How long to wait for these bytes.
+/// The maximum time to wait for these bytes.
 const REST_WITHIN: Duration = Duration::from_secs(2);
 
-/// A request's body; handed back if it was not read to its end.
+/// The body of a request. If it is dropped before it was read to its end, it goes to [`Rest`].
 pub(super) struct RequestBody {
     body: Option<Incoming>,
     begun: bool,
@@ -25,12 +26,12 @@ pub(super) struct RequestBody {
     phase: Phase,
 }
 
-/// A body that was not read to its end, and whether reading had begun. If it had, the reader found the body too large,
-/// too slow or invalid.
+/// A body that was not read to its end, and whether its reading had begun. If so, its reader found it too large, too
+/// slow or invalid.
 type UnreadBody = (Incoming, bool);
 
 impl RequestBody {
-    /// The body, and a handle to the part that its reader leaves unread.
+    /// Wraps a body. Also returns a handle to the part of it that its reader will leave unread.
     pub(super) fn new(body: Incoming, phase: Phase) -> (Self, Rest) {
         let (unread, rest) = oneshot::channel();
         let request_body = Self {
@@ -43,18 +44,19 @@ impl RequestBody {
     }
 }
 
-/// The unread part of an answered request's body.
+/// The part of a request's body that is unread when the request is answered.
 pub(super) struct Rest {
     rest: Receiver<UnreadBody>,
     phase: Phase,
 }
 
 impl Rest {
-    /// Reads and discards the rest, which precedes the next request: a small rest has already arrived, or arrives right
-    /// after the request's head. Returns false when the connection must be closed instead: the rest is large or late,
-    /// its reader abandoned it, or the client waits for permission to send it.
+    /// Reads and discards the rest, because the connection's next request comes after it. Returns whether the
+    /// connection can be kept. It must be closed if the rest is large or late, if its reader stopped in the middle, or
+    /// if the client `awaits_continue`: it waits for permission to send the body.
     pub(super) async fn discard(mut self, awaits_continue: bool) -> bool {
-        // A body that is still being read will be read to its end, or will close its connection.
+        // Nothing was handed over if the body was read to its end, or is still being read. In the latter case, it
+        // closes the connection itself when it is dropped too early.
         let Ok((body, begun)) = self.rest.try_recv() else {
             return true;
         };
@@ -115,7 +117,7 @@ impl Drop for RequestBody {
     }
 }
 
-/// A response's body.
+/// The body of a response. It ends the phase of its connection when it is dropped.
 pub(super) struct ResponseBody {
     body: Body,
     phase: Phase,

@@ -1,4 +1,4 @@
-//! One connection from its first to its last request.
+//! Serves one connection, from its first to its last request.
 
 use std::convert::Infallible;
 use std::pin::pin;
@@ -19,17 +19,17 @@ use super::bodies::{RequestBody, ResponseBody};
 use super::phase::Phase;
 use super::socket::Socket;
 
-/// The size of a request's head that is always accepted, and of the read and write buffers. A head is refused when
-/// this much has arrived without its end, so that none is twice as large.
+/// The size in bytes of the read and the write buffer. The head of a request is refused if this much has arrived
+/// without its end. A head up to this size is always accepted, and none of twice the size ever is.
 const HEAD_MAX: usize = 32 << 10;
 /// The maximum number of headers of a request.
 const HEADERS_MAX: usize = 100;
 const CLOSE: HeaderValue = HeaderValue::from_static("close");
-/// The minimum rate at which a peer must read a response, after a grace of twice the write stall: unread bytes stay in
-/// memory.
+/// The minimum rate at which a peer must read a response, because unread bytes stay in memory. In addition it has twice
+/// the time `write_stall`.
 const BYTES_PER_SECOND: u64 = 64 << 10;
 
-/// The time limit for an entire response; `None` for a stream, which has no length.
+/// The time within which the peer must read the entire response; `None` for a stream, whose length is not known.
 fn out_within(body: &Body, write_stall: Duration) -> Option<Duration> {
     let bytes = body.size_hint().exact()?;
     Some(write_stall.saturating_mul(2) + Duration::from_secs(bytes.div_ceil(BYTES_PER_SECOND)))
@@ -62,7 +62,8 @@ pub(super) async fn serve(stream: TcpStream, transport: &Transport) {
     });
     let connection = http1::Builder::new()
         .timer(TokioTimer::new())
-        // The socket limits this time: it distinguishes idle time from the time that a head takes.
+        // `Socket` limits this time instead, because it distinguishes the time that a head takes from idle time before
+        // it.
         .header_read_timeout(None)
         .max_buf_size(HEAD_MAX)
         .max_headers(HEADERS_MAX)
@@ -76,7 +77,7 @@ pub(super) async fn serve(stream: TcpStream, transport: &Transport) {
         }
     };
     if let Err(error) = ended {
-        // A peer may end its connection in any way; drops by the server are counted elsewhere.
+        // A peer may end its connection at any time. Connections that the server drops are counted where it drops them.
         tracing::trace!(%error, "a connection broke off");
     }
     metrics.connections.dec();

@@ -1,5 +1,5 @@
-//! Responses to input that never became a request: no free connection, or a head that is too slow, too large or not
-//! HTTP.
+//! Responses that do not come from the router, because there is no request yet: for a connection beyond the maximum,
+//! and for a head of a request that is too slow, too large or not HTTP.
 
 use filrouge_types::{ErrorCode, Failure};
 use hyper::body::Bytes;
@@ -27,14 +27,15 @@ fn problem(status: u16, code: ErrorCode, detail: &str) -> Bytes {
     Bytes::from([head.as_bytes(), &body].concat())
 }
 
-/// The response when the head of a request did not arrive in time.
+/// The response to a request whose head does not arrive in time.
 pub(super) fn too_slow() -> Bytes {
     let code = ErrorCode::RequestTimeout;
     let detail = "the head of the request did not arrive in time";
     problem(code.status(), code, detail)
 }
 
-/// The response that replaces a refusal that the HTTP library wrote itself; `None` when `answer` does not begin one.
+/// The response to send instead of a refusal that the HTTP library wrote itself. `answer` is the beginning of what it
+/// wrote; `None` if that is no such refusal.
 pub(super) fn replacement_of(answer: &[u8]) -> Option<Bytes> {
     let status = answer.strip_prefix(b"HTTP/1.")?.get(2..5)?;
     let (status, detail) = match status {
@@ -46,11 +47,11 @@ pub(super) fn replacement_of(answer: &[u8]) -> Option<Bytes> {
     Some(problem(status, ErrorCode::BadRequest, detail))
 }
 
-/// Responds that the server is full. Does not block, and keeps no state for the connection.
+/// Responds that there are too many connections. Does not wait for the peer.
 pub(super) fn refuse(stream: &TcpStream) {
     let code = ErrorCode::Overloaded;
     let text = problem(code.status(), code, "there are too many connections");
-    // If the socket is closed with unread input, the system discards the response.
+    // The request is read first: if a socket is closed with unread input, the operating system discards the response.
     let _ = stream.try_read(&mut [0; 4096]);
     // If the peer does not read the response, it is lost.
     let _ = stream.try_write(&text);

@@ -1,4 +1,4 @@
-//! The phase of a connection, shared by its socket and its requests.
+//! The phase of a connection. The connection's socket and the bodies of its requests and responses share it.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
@@ -8,43 +8,48 @@ const WAITING: u8 = 0;
 const BUSY: u8 = 1;
 const ENDED: u8 = 2;
 
-/// One connection's phase. HTTP/1 has one request at a time: the connection waits for a head, then is busy with a
-/// request; a response has ended once all of it was handed over, even if it is not yet written.
+/// One connection's phase. HTTP/1 has one request at a time. The connection waits for the head of a request, then is
+/// busy with that request. The response has ended once hyper has received all of it, even if the socket has not yet
+/// written it. Clones share the phase.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Phase(Arc<Inner>);
 
 #[derive(Debug, Default)]
 struct Inner {
+    /// [`WAITING`], [`BUSY`] or [`ENDED`].
     at: AtomicU8,
+    /// Whether the server has answered a request without reading all of its body.
     unread: AtomicBool,
-    /// In milliseconds; 0 means no limit.
+    /// The time limit of the next response that is written, in milliseconds; 0 means no limit.
     out_within: AtomicU64,
 }
 
 impl Phase {
-    /// A request's head has arrived.
+    /// Records that a request's head has arrived.
     pub(super) fn begin(&self) {
         self.0.at.store(BUSY, Ordering::Release);
     }
 
-    /// Limits the time for the entire response, counted from its first byte.
+    /// Limits the time in which the peer must read the entire response, counted from its first byte.
     pub(super) fn out_within(&self, time: Duration) {
         let millis = u64::try_from(time.as_millis()).unwrap_or(u64::MAX);
         self.0.out_within.store(millis, Ordering::Release);
     }
 
-    /// Removes and returns the time limit of a response that is about to be written.
+    /// Removes and returns the time limit of the response that is about to be written. `None`: it has no limit, or the
+    /// limit was already taken.
     pub(super) fn take_out_within(&self) -> Option<Duration> {
         let millis = self.0.out_within.swap(0, Ordering::AcqRel);
         (millis > 0).then(|| Duration::from_millis(millis))
     }
 
-    /// The response's body was dropped.
+    /// Records that the response's body was dropped, because it was sent or abandoned.
     pub(super) fn end(&self) {
         self.0.at.store(ENDED, Ordering::Release);
     }
 
-    /// Everything that was handed over has been written.
+    /// Records that the socket has written everything it received. If a response has ended, the connection then waits
+    /// for the next request.
     pub(super) fn flushed(&self) {
         // The exchange fails while the request is still in progress.
         let _ = self
@@ -58,11 +63,12 @@ impl Phase {
         self.0.at.load(Ordering::Acquire) == WAITING
     }
 
-    /// A request's body was dropped before its end: the peer may still be sending it.
+    /// Records that a request's body was dropped before its end: the peer may still be sending it.
     pub(super) fn leave_unread(&self) {
         self.0.unread.store(true, Ordering::Release);
     }
 
+    /// Whether [`Self::leave_unread`] was called.
     pub(super) fn is_unread(&self) -> bool {
         self.0.unread.load(Ordering::Acquire)
     }

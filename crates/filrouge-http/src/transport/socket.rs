@@ -17,13 +17,13 @@ use super::phase::Phase;
 use crate::limits::LimitSettings;
 use crate::metrics::Metrics;
 
-/// How long a connection may be idle between two requests.
+/// How long a connection may be idle before its first request, and between two requests.
 const IDLE: Duration = Duration::from_secs(75);
-/// How long the socket reads and discards what a refused request still sends, so that its sender receives the
-/// response: closing at once would make the system reset the connection.
+/// How long a socket that is closing reads and discards what the peer still sends. If it closed at once, the operating
+/// system would reset the connection, and the peer might lose the response.
 const LINGER: Duration = Duration::from_secs(2);
 
-/// A deadline whose timer is allocated once and then moved.
+/// A deadline. Its timer is allocated once and reset for every later use.
 #[derive(Default)]
 struct Deadline {
     sleep: Option<Pin<Box<Sleep>>>,
@@ -44,7 +44,7 @@ impl Deadline {
         self.armed = false;
     }
 
-    /// Whether it is armed and has passed; otherwise the task is woken when it passes.
+    /// Whether the deadline is armed and has passed. If it is armed and has not passed, the task is woken when it does.
     fn is_over(&mut self, cx: &mut Context<'_>) -> bool {
         match &mut self.sleep {
             Some(sleep) if self.armed => sleep.as_mut().poll(cx).is_ready(),
@@ -56,7 +56,7 @@ impl Deadline {
 /// The input for which a read waits.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Reading {
-    /// Bytes of a request in progress: limited elsewhere.
+    /// Bytes of a request in progress. The socket sets no deadline for them: other limits apply.
     Request,
     /// The first byte of a head.
     Idle,
@@ -64,19 +64,24 @@ enum Reading {
     Head,
 }
 
-/// The stream of one connection.
+/// The stream of one connection, with the deadlines for its peer.
 pub(super) struct Socket {
     stream: TcpStream,
     phase: Phase,
     metrics: Arc<Metrics>,
+    /// The time limit for a head, counted from its first byte.
     header_timeout: Duration,
+    /// How long a single write may wait for the peer.
     write_stall: Duration,
     reading: Reading,
     read_deadline: Deadline,
+    /// For a single write that waits for the peer.
     write_deadline: Deadline,
+    /// For the entire response.
     answer_deadline: Deadline,
+    /// For reading what the peer still sends when the connection closes.
     linger: Deadline,
-    /// The response to write instead of the protocol's own refusal.
+    /// What is still to be written of our response that replaces a refusal by the HTTP library; usually empty.
     own: Bytes,
 }
 
@@ -106,7 +111,7 @@ impl Socket {
         }
     }
 
-    /// Updates the limits after a read that returned `bytes`, or none yet.
+    /// Updates the deadline for reading after a read that returned `bytes` bytes; 0 if none have arrived yet.
     fn watch_read(&mut self, bytes: usize) {
         if !self.phase.is_waiting() {
             self.reading = Reading::Request;
@@ -122,19 +127,21 @@ impl Socket {
         }
     }
 
-    /// The error for a peer that was silent for too long.
+    /// Returns the error for a peer that was silent for too long. If the peer has sent a part of a head, first tries to
+    /// send it a response.
     fn give_up_reading(&mut self) -> io::Error {
         if self.reading == Reading::Head {
             self.metrics.connection_dropped("head");
-            // No response is in progress, so this one cannot interleave with another; it is lost if the peer does not
-            // read it.
+            // No other response is in progress, so this one cannot interleave with it. If the system's send buffer has
+            // no room, this response is lost.
             let _ = self.stream.try_write(&own_answer::too_slow());
         }
         timed_out()
     }
 
-    /// Limits a write that waits for the peer: each single write, and the entire response, which a peer that reads a
-    /// few bytes now and then could otherwise prolong forever.
+    /// Limits the time of a write that waits for the peer; `poll` is what the write returned. There is one limit for
+    /// each single write, and one for the entire response: otherwise a peer that reads a few bytes now and then could
+    /// prolong the response forever.
     fn watch_write<T>(
         &mut self,
         cx: &mut Context<'_>,
@@ -157,7 +164,8 @@ impl Socket {
         Poll::Pending
     }
 
-    /// Replaces the protocol's own refusal by a response that callers can parse.
+    /// Whether `first`, which the HTTP library is about to write, begins the library's own refusal of a head. If so,
+    /// the caller must discard the library's bytes: the socket sends a response in filrouge's error format instead.
     fn replaces(&mut self, first: &[u8]) -> bool {
         if !self.phase.is_waiting() {
             return false;
@@ -173,6 +181,7 @@ impl Socket {
         }
     }
 
+    /// Writes the rest of our response that replaces a refusal, if there is one.
     fn poll_own(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         while !self.own.is_empty() {
             let poll = Pin::new(&mut self.stream).poll_write(cx, &self.own);
@@ -182,13 +191,13 @@ impl Socket {
         Poll::Ready(Ok(()))
     }
 
-    /// Reads and discards what the peer still sends, until it ends or [`LINGER`] has passed.
+    /// Reads and discards what the peer still sends, until the peer closes its side or [`LINGER`] has passed.
     fn poll_linger(&mut self, cx: &mut Context<'_>) -> Poll<()> {
         if !self.linger.armed {
             self.linger.arm(LINGER);
         }
         let mut scratch = [0; 16 << 10];
-        // A limit on the rounds lets other connections run.
+        // The number of reads per poll is limited, so that other connections run too.
         for _ in 0..16 {
             let mut buffer = ReadBuf::new(&mut scratch);
             match Pin::new(&mut self.stream).poll_read(cx, &mut buffer) {
@@ -262,7 +271,7 @@ impl AsyncWrite for Socket {
         if this.phase.is_waiting() {
             this.answer_deadline.disarm();
         }
-        // The next read may come long after the response was written, so the idle time starts here.
+        // The next read may come long after the response was written, so the idle time starts now.
         this.watch_read(0);
         if this.read_deadline.is_over(cx) {
             return Poll::Ready(Err(this.give_up_reading()));
@@ -289,7 +298,8 @@ mod tests {
 
     use super::*;
 
-    /// An endless response to a peer that reads a little every 20 ms.
+    /// Writes an endless response to a peer that reads a little every 20 ms, with the time limit `within` for the
+    /// entire response. Returns the error that ended the response, or `Err` if it still runs after 2 s.
     async fn answering(within: Option<Duration>) -> Result<io::Error, tokio::time::error::Elapsed> {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let mut peer = TcpStream::connect(listener.local_addr().unwrap())

@@ -1,10 +1,10 @@
-//! Checks the names under which a request addresses the server.
+//! Checks the host names in a request's `Host` and `Origin`.
 
 use http::uri::Authority;
 use http::{HeaderMap, Uri, header};
 
-/// Whether the request's host, and the origin of its page, are names of this server. A request without a host is left
-/// to the SDK, which refuses it.
+/// Whether the request's host and, if it has an `Origin`, the host of that page are among `hosts`. Returns true for a
+/// request without a host: the SDK refuses it.
 pub(super) fn are_known(uri: &Uri, headers: &HeaderMap, hosts: &[String]) -> bool {
     let host = match headers.get(header::HOST) {
         Some(host) => host.to_str().ok().and_then(|host| host.parse().ok()),
@@ -25,7 +25,7 @@ pub(super) fn are_known(uri: &Uri, headers: &HeaderMap, hosts: &[String]) -> boo
     })
 }
 
-/// Whether an authority matches a known name; a name without a port matches any port.
+/// Whether an authority matches the name `known`. A name without a port matches any port.
 fn is_named(host: &Authority, known: &str) -> bool {
     let bare = |name: &str| name.trim_matches(['[', ']']).to_ascii_lowercase();
     let is_bare_ipv6 = known.matches(':').count() > 1 && !known.starts_with('[');

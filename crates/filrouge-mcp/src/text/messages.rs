@@ -1,4 +1,4 @@
-//! Messages and their parts as text.
+//! Writes messages and their parts as readable text.
 
 use std::fmt::Write as _;
 
@@ -6,7 +6,7 @@ use filrouge_sources::library::history::{ShownMessage, ShownPart};
 
 use super::{kind, moment, quote, quoted, word};
 
-/// Writes messages, oldest first.
+/// Writes messages in the given order.
 pub(crate) fn write(out: &mut String, messages: &[ShownMessage]) {
     for message in messages {
         if message.boundary {

@@ -1,4 +1,4 @@
-//! Counts in parameters.
+//! The type of parameters that are counts.
 
 use std::borrow::Cow;
 
@@ -8,7 +8,7 @@ use serde_json::Value;
 
 use crate::when::integer;
 
-/// A non-negative integer; `2.0` counts as one, as in JSON Schema.
+/// A non-negative integer. A number such as `2.0` is an integer too, as in JSON Schema.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(try_from = "Value")]
 pub(super) struct Count(pub(super) usize);

@@ -54,12 +54,15 @@ pub(crate) struct Page {
     pub(crate) notices: Vec<String>,
 }
 
-/// A position in a document, and the session's state then. Written `md.40000.1766880000000.ses_1`: format, offset,
-/// time of the session's last change, and its id.
+/// A cursor: where the next page of an exported document begins, and when the session had last changed. Its written
+/// form is `md.40000.1766880000000.ses_1`: format, offset, time of the session's last change, session id.
 struct Position {
+    /// The session's id.
     session: String,
     format: Form,
+    /// In characters.
     offset: usize,
+    /// The time of the session's last change, in milliseconds since 1970.
     updated: i64,
 }
 
@@ -98,7 +101,13 @@ impl Position {
     }
 }
 
-/// A page of `session_id` as a document.
+/// Exports the session `session_id` and returns one page of the document: `chars` characters from the position of
+/// `cursor` on. 0 characters means the default; no `cursor` means the first page; no `format` means that of the cursor,
+/// or Markdown.
+///
+/// # Errors
+/// [`Refusal`] for an unknown session, or a cursor that is malformed, belongs to another session or format, or is after
+/// the end of the document.
 pub(crate) fn page(
     call: &Call<'_>,
     session_id: &str,

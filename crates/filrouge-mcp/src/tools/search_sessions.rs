@@ -70,7 +70,7 @@ impl Tool for SearchSessions {
         let exclude_session = excluded.map(|id| call.session(Some(id))).transpose()?;
         let only = arguments.session_id.as_deref();
         let session_id = only.map(|id| call.session(Some(id))).transpose()?;
-        // Relative times are counted from the time of the first page.
+        // On a later page, times such as 7d are counted from the time at which the first page was requested.
         let first = arguments.cursor.as_deref().and_then(started_at);
         let now = first.and_then(Timestamp::from_millis);
         let now = now.unwrap_or_else(|| call.now());

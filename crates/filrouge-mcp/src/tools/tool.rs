@@ -33,7 +33,10 @@ pub(super) struct OfSession {
     pub(super) session_id: Option<String>,
 }
 
-/// The page size in characters, checked against the limit; 0 for the default.
+/// The page size in characters that the caller requested; 0, if it gave none, means the default.
+///
+/// # Errors
+/// [`Refusal`] for an explicit 0, or more than [`MAX_CHARS`].
 pub(super) fn budget(given: Option<Count>) -> Result<usize, Refusal> {
     match given.map(|Count(chars)| chars) {
         None => Ok(0),
@@ -49,7 +52,10 @@ pub(super) fn budget(given: Option<Count>) -> Result<usize, Refusal> {
     }
 }
 
-/// A number of rows: an explicit 0 is refused, not treated as "all".
+/// The maximum number of rows that the caller requested in the parameter `name`; 0, if it gave none, means the default.
+///
+/// # Errors
+/// [`Refusal`] for an explicit 0, which would show nothing.
 pub(super) fn count(name: &str, given: Option<Count>) -> Result<usize, Refusal> {
     match given.map(|Count(number)| number) {
         Some(0) => Err(Refusal::invalid(

@@ -1,4 +1,4 @@
-//! Writes the rows of one transaction of a copy, with one statement per table.
+//! Writes the rows of one transaction of a copy, with one statement for each table.
 
 use filrouge_store::copy::CopyRow;
 use filrouge_store::rows::{LogRow, NoteRow, SessionPk};
@@ -20,7 +20,7 @@ static INSERT_COMMITS: Sql = Sql::new(
     &[Type::INT8_ARRAY, Type::BYTEA_ARRAY],
 );
 
-/// Writes all rows. Deletes come first: they remove rows of an earlier run.
+/// Writes all rows. Sessions to remove come first: an earlier run has written them, and other rows may replace them.
 pub(super) async fn send(session: &Session, rows: &[CopyRow]) -> Result<(), Error> {
     let mut pending = Pending::default();
     let (mut gone, mut notes, mut commits) = (vec![], vec![], vec![]);
@@ -53,7 +53,8 @@ pub(super) async fn send(session: &Session, rows: &[CopyRow]) -> Result<(), Erro
     Ok(())
 }
 
-/// SQL that deletes all rows of a session. The guards of the database permit it because its setting names the session.
+/// SQL that deletes all rows of a session. The database's guards, which prevent deletes, permit these because the
+/// setting `filrouge.erases` names the session.
 fn delete_session(pk: SessionPk) -> String {
     let pk = int(pk);
     let tables = [

@@ -1,5 +1,5 @@
-//! The record of the keys that a store is written with. Servers that share a store need the same keyring: one that
-//! starts with another keyring is refused before it signs anything.
+//! Records, in the store, the keys with which the store is written. Servers that share a store need the same keyring: a
+//! server that starts with another keyring is refused before it writes anything.
 
 use std::collections::BTreeMap;
 
@@ -11,21 +11,23 @@ use tokio_postgres::types::Type;
 use crate::error::{failure, malformed};
 use crate::migrate::{has_data, in_locked_transaction};
 
-/// The prefix of the rows for keys in the table `store`.
+/// The prefix of the names of rows for keys in the table `store`. The rest of a name is the key's id, the value is the
+/// key's [`mark`].
 const KEY_PREFIX: &str = "key ";
 
-/// The mark that identifies a key in this store, in hexadecimal digits (docs/format.md).
+/// The mark of a key: a MAC of the store's id under this key, in hexadecimal digits (docs/format.md). It identifies the
+/// key without revealing it. `None` if the keyring lacks the key.
 fn mark(keyring: &Keyring, id: KeyId, store_id: &str) -> Option<String> {
     let mac = keyring.mac(id, Domain::Store, &[&id.to_be_bytes(), store_id.as_bytes()])?;
     Some(mac.iter().map(|byte| format!("{byte:02x}")).collect())
 }
 
-/// The first key of the keyring, which turn ids are derived from.
+/// The keyring's root: its first key, from which turn ids are derived.
 fn root(keyring: &Keyring) -> Option<KeyId> {
     keyring.secrets().keys().next().copied()
 }
 
-/// Records the keyring's root and its active key, unless they are already recorded.
+/// Records the marks of the keyring's root and of its active key, unless they are already recorded.
 pub(super) async fn write(
     client: &Client,
     keyring: &Keyring,
@@ -42,7 +44,7 @@ pub(super) async fn write(
     Ok(())
 }
 
-/// Whether the store has a record of any keys.
+/// Whether the mark of any key is recorded in the store.
 pub(super) async fn are_recorded(client: &Client) -> Result<bool, Failure> {
     let sql = "SELECT EXISTS (SELECT FROM filrouge.store WHERE starts_with(name, $1))";
     let row = client
@@ -51,7 +53,7 @@ pub(super) async fn are_recorded(client: &Client) -> Result<bool, Failure> {
     Ok(row.map_err(|e| failure(&e))?.get(0))
 }
 
-/// The marks of the keys that the store was written with.
+/// Reads the marks of the keys with which the store was written.
 async fn read_marks(client: &Client) -> Result<BTreeMap<KeyId, String>, Failure> {
     let sql = "SELECT name, value FROM filrouge.store WHERE starts_with(name, $1)";
     let rows = client.query_typed(sql, &[(&KEY_PREFIX, Type::TEXT)]).await;
@@ -68,7 +70,9 @@ async fn read_marks(client: &Client) -> Result<BTreeMap<KeyId, String>, Failure>
     keys.ok_or_else(|| malformed("key mark"))
 }
 
-/// Records the keys of the first server that opens a store created by running the migrations' statements.
+/// Records the marks of this server's keys in a store without marks: an administrator has created the store by running
+/// the migrations' SQL, and this server is the first to open it. If another server was faster, returns the marks that
+/// it recorded.
 async fn record_first(
     client: &Client,
     keyring: &Keyring,
@@ -79,7 +83,7 @@ async fn record_first(
         if !marks.is_empty() {
             return Ok(marks);
         }
-        // Data is written with keys only, so their marks must have been deleted.
+        // Servers record their keys before they write data, so the marks of this store were deleted.
         if has_data(client).await? {
             return Err(malformed("key mark"));
         }
@@ -89,8 +93,9 @@ async fn record_first(
     .await
 }
 
-/// Refuses a keyring other than the store's. Records a key that was rotated to. Only warns about a key that the keyring
-/// lacks: only what was written with that key cannot be read.
+/// Refuses a keyring other than the store's. If the keyring's active key is new, because the operator rotated keys,
+/// records it. If the keyring lacks one of the store's keys, only logs a warning: all data that was written with other
+/// keys can still be read.
 pub(super) async fn check(
     client: &Client,
     keyring: &Keyring,
@@ -103,7 +108,8 @@ pub(super) async fn check(
     compare(&marks, keyring, store_id)?;
     if !marks.contains_key(&keyring.active()) {
         write(client, keyring, store_id).await?;
-        // Another server may have rotated independently, and recorded its key first.
+        // The operator may have rotated the keys of another server separately, and that server may have recorded a
+        // different key with this id first.
         marks = read_marks(client).await?;
         compare(&marks, keyring, store_id)?;
     }
@@ -117,6 +123,7 @@ pub(super) async fn check(
     Ok(())
 }
 
+/// Refuses a keyring if its root differs from the store's, or a key that both have has another mark.
 fn compare(
     marks: &BTreeMap<KeyId, String>,
     keyring: &Keyring,

@@ -1,4 +1,4 @@
-//! The checkpoint table.
+//! Reads the table `checkpoint`.
 
 use filrouge_store::rows::{CheckpointRow, SessionPk};
 use filrouge_types::Failure;
@@ -8,7 +8,7 @@ use super::{Rows, bytes, int, uint};
 use crate::error::malformed;
 use crate::session::Sql;
 
-/// The checkpoint at a seq.
+/// Decodes the column `data` of the checkpoint at `seq`.
 pub(crate) fn read_checkpoint(seq: u64, data: &[u8]) -> Result<CheckpointRow, Failure> {
     CheckpointRow::decode(seq, data).ok_or_else(|| malformed("checkpoint"))
 }

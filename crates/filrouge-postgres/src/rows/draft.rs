@@ -1,4 +1,4 @@
-//! The draft tables.
+//! Reads the tables `draft` and `draft_chunk`. A draft's `place` is the place of its turn in the session.
 
 use filrouge_store::rows::{DraftChunk, DraftRow, SessionPk};
 use filrouge_types::Failure;
@@ -9,13 +9,13 @@ use super::{Rows, bytes, int, uint};
 use crate::error::malformed;
 use crate::session::Sql;
 
-/// Decodes the columns session_pk, place, data.
+/// Decodes the columns session_pk, place and data. The draft is `None` if `data` is malformed.
 fn read(row: &Row) -> Result<(SessionPk, Option<DraftRow>), Failure> {
     let place = uint(row, 1)?;
     Ok((uint(row, 0)?, DraftRow::decode(place, bytes(row, 2)?)))
 }
 
-/// The draft at a place.
+/// Decodes the column `data` of the draft at `place`.
 pub(crate) fn read_draft(place: u64, data: &[u8]) -> Result<DraftRow, Failure> {
     DraftRow::decode(place, data).ok_or_else(|| malformed("draft"))
 }

@@ -1,4 +1,4 @@
-//! The event table.
+//! Reads the table `event`.
 
 use filrouge_store::rows::{EventPlace, EventRow, SessionPk, until_full};
 use filrouge_types::{Failure, Timestamp};
@@ -10,7 +10,8 @@ use super::{Rows, bytes, column, int, uint};
 use crate::error::malformed;
 use crate::session::Sql;
 
-/// Decodes number, data, at, starting at column `from`. The column `at` must equal the time in `data`.
+/// Decodes the columns number, data and at, of which the first is column `from`. The column `at` must equal the time in
+/// `data`.
 pub(crate) fn read_event(row: &Row, from: usize) -> Result<EventRow, Failure> {
     let found = EventRow::decode(uint(row, from)?, bytes(row, from + 1)?);
     let at = Timestamp::from_micros(column(row, from + 2)?);
@@ -58,7 +59,7 @@ pub(super) fn newest(rows: &Rows<'_>, pk: SessionPk) -> Result<u64, Failure> {
     rows.number(&SQL, &[&int(pk)])
 }
 
-/// Events of all sessions in `from..to`, after `after`.
+/// A page of the events of all sessions with a time in `from..to`, after the place `after`.
 pub(super) fn at(
     rows: &Rows<'_>,
     from: Timestamp,
@@ -72,7 +73,7 @@ pub(super) fn at(
          ORDER BY at, session_pk, number LIMIT $5",
         &[Type::INT8, Type::INT8, Type::INT8, Type::INT8, Type::INT8],
     );
-    // A single lower bound, so that a later page begins its scan where the previous one ended.
+    // The query has a single lower bound, so that the index scan of a later page begins where the previous page ended.
     let place = after.filter(|(at, ..)| *at >= from);
     let (at, pk, number) = place.map_or((from.as_micros(), i64::MIN, i64::MIN), |place| {
         (place.0.as_micros(), int(place.1), int(place.2))

@@ -1,4 +1,4 @@
-//! The item_key table.
+//! Reads the table `item_key`: the idempotency keys of items and requests.
 
 use filrouge_store::rows::{KeyRow, SessionPk};
 use filrouge_types::Failure;

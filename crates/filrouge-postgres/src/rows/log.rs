@@ -1,4 +1,4 @@
-//! The commit log.
+//! Reads the table `commit_log`.
 
 use filrouge_store::rows::LogRow;
 use filrouge_types::Failure;
@@ -9,13 +9,13 @@ use super::{Rows, bytes, int, uint};
 use crate::error::malformed;
 use crate::session::Sql;
 
-/// The newest commit.
+/// Reads the newest commit.
 pub(crate) static NEWEST_LOG: Sql = Sql::new(
     "SELECT commit_no, data FROM filrouge.commit_log ORDER BY commit_no DESC LIMIT 1",
     &[],
 );
 
-/// Decodes commit_no, data, starting at column `at`.
+/// Decodes the columns commit_no and data, of which the first is column `at`.
 pub(crate) fn read_log(row: &Row, at: usize) -> Result<LogRow, Failure> {
     LogRow::decode(uint(row, at)?, bytes(row, at + 1)?).ok_or_else(|| malformed("commit"))
 }

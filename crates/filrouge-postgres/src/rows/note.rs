@@ -1,4 +1,4 @@
-//! The note table.
+//! Reads the table `note`.
 
 use filrouge_store::rows::NoteRow;
 use filrouge_types::Failure;
@@ -9,7 +9,7 @@ use super::{Rows, bytes, column};
 use crate::error::malformed;
 use crate::session::Sql;
 
-/// Decodes the columns name, data; `None` if filrouge cannot have written them.
+/// Decodes the columns name and data; `None` if filrouge cannot have written them.
 fn read(row: &Row) -> Option<NoteRow> {
     let name: String = column(row, 0).ok()?;
     NoteRow::decode(&name, bytes(row, 1).ok()?)

@@ -1,4 +1,4 @@
-//! Rows of a snapshot that are read before they are needed, because each query costs a round trip.
+//! Rows of a snapshot that are read before they are needed: one query for many rows costs fewer round trips.
 
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
@@ -9,20 +9,22 @@ use tokio_postgres::Row;
 
 use super::{Rows, SessionLookup, column, int, read_stored, session, uint};
 
-/// The maximum number of sessions that are read at once, such as those of a page of events.
+/// The maximum number of sessions that are kept in memory.
 const SESSIONS: usize = 256;
 
-/// Rows of one snapshot, as the server returned them: the caller parses them.
+/// Rows of one snapshot that were read ahead. They are decoded only when they are needed.
 #[derive(Default)]
 pub(crate) struct ReadAhead {
-    /// The session that was requested together with the snapshot, if any.
+    /// The session that was looked up when the snapshot began: the lookup, and its row, which is `None` if there is no
+    /// such session. `None` if no session was looked up.
     named: Option<(SessionLookup, Option<Row>)>,
-    /// Sessions of the newest page of events; `None` outside a snapshot, where nothing is read ahead.
+    /// The sessions of the page of events that was read last. `None` outside a snapshot, where nothing is read ahead.
     sessions: Option<RefCell<BTreeMap<SessionPk, Row>>>,
 }
 
 impl ReadAhead {
-    /// For a snapshot, with the session that was read when it began.
+    /// Creates the store of rows for a snapshot, with the result of the lookup when the snapshot began, if there was
+    /// one.
     pub(crate) fn in_snapshot(named: Option<(SessionLookup, Option<Row>)>) -> Self {
         Self {
             named,
@@ -30,6 +32,7 @@ impl ReadAhead {
         }
     }
 
+    /// The result of a lookup; `None` if it was not read ahead.
     pub(super) fn session(
         &self,
         lookup: &SessionLookup,
@@ -38,6 +41,7 @@ impl ReadAhead {
         (named == lookup).then(|| row.as_ref().map(read_stored).transpose())
     }
 
+    /// The session's newest seq; `None` if it was not read ahead.
     pub(super) fn newest_seq(&self, pk: SessionPk) -> Option<Result<u64, Failure>> {
         let row = self.named.as_ref()?.1.as_ref()?;
         (uint(row, 0).ok()? == pk).then(|| {
@@ -46,12 +50,14 @@ impl ReadAhead {
         })
     }
 
+    /// The session with this number; `None` if it was not read ahead.
     pub(super) fn session_by_pk(&self, pk: SessionPk) -> Option<Result<StoredSession, Failure>> {
         let sessions = self.sessions.as_ref()?.borrow();
         sessions.get(&pk).map(read_stored)
     }
 
-    /// Reads ahead the sessions of `events` that are not in memory: the caller needs them next.
+    /// Reads ahead those sessions of `events` that are not in memory, because the caller needs them next. Drops all
+    /// others.
     pub(super) fn sessions_of(
         &self,
         rows: &Rows<'_>,
@@ -66,7 +72,7 @@ impl ReadAhead {
         let missing = needed.iter().filter(|pk| !cached.contains_key(pk));
         let room = SESSIONS.saturating_sub(cached.len());
         let missing: Vec<i64> = missing.take(room).map(|pk| int(*pk)).collect();
-        // Reading a single session ahead would save no round trip.
+        // For a single session, reading ahead would save no round trip.
         if missing.len() > 1 {
             for row in session::by_pks(rows, &missing)? {
                 cached.insert(uint(&row, 0)?, row);

@@ -1,4 +1,4 @@
-//! The record table.
+//! Reads the table `record`.
 
 use filrouge_store::record::RecordRow;
 use filrouge_store::rows::SessionPk;
@@ -9,7 +9,7 @@ use tokio_postgres::types::Type;
 use super::{PAGE_BYTES, Rows, column, int, uint};
 use crate::session::Sql;
 
-/// Decodes first_seq, count, head, body, starting at column `at`.
+/// Decodes the columns first_seq, count, head and body, of which the first is column `at`.
 pub(crate) fn read_record(row: &Row, at: usize) -> Result<RecordRow, Failure> {
     Ok(RecordRow {
         first_seq: uint(row, at)?,
@@ -19,7 +19,7 @@ pub(crate) fn read_record(row: &Row, at: usize) -> Result<RecordRow, Failure> {
     })
 }
 
-/// Up to this many records are fetched without checking their size.
+/// If at most this many records are requested, they are returned whatever their size: a simpler query suffices.
 const FEW: usize = 2;
 
 pub(super) fn page(
@@ -57,7 +57,8 @@ pub(super) fn page(
 }
 
 pub(super) fn newest_seq(rows: &Rows<'_>, pk: SessionPk) -> Result<u64, Failure> {
-    // Clamped, so that even a changed row yields a number; it is compared with the head.
+    // The numbers are clamped, so that the query does not fail even if somebody has changed the row. The caller
+    // compares the result with the session's head, which reveals such a change.
     static SQL: Sql = Sql::new(
         "SELECT LEAST(GREATEST(first_seq, 0), 1::bigint << 62) + LEAST(GREATEST(count, 1), 1::bigint << 62) - 1
          FROM filrouge.record

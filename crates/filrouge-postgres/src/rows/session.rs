@@ -1,4 +1,4 @@
-//! The session table.
+//! Reads the tables `session`, `head` and `session_agent`.
 
 use filrouge_store::command::{Erased, Scope, SessionFilter, SessionToken, Viewer};
 use filrouge_store::rows::{HeadRow, SessionPk, SessionRow, StoredSession, until_full};
@@ -30,7 +30,7 @@ macro_rules! select_session {
     };
 }
 
-/// One row of [`SESSION_COLUMNS`], starting at column 0.
+/// Decodes a row that begins with [`SESSION_COLUMNS`].
 pub(crate) fn read_stored(row: &Row) -> Result<StoredSession, Failure> {
     read(row).map_err(|Foreign| match row.try_get::<_, &str>(2) {
         Ok(name) => Failure::integrity(name, None, "its row is malformed"),
@@ -38,7 +38,7 @@ pub(crate) fn read_stored(row: &Row) -> Result<StoredSession, Failure> {
     })
 }
 
-/// The failure for a column whose value filrouge did not write.
+/// The error for a column whose value filrouge cannot have written.
 struct Foreign;
 
 impl From<IdError> for Foreign {
@@ -57,7 +57,7 @@ fn get<'r, T: FromSql<'r>>(row: &'r Row, index: usize) -> Result<T, Foreign> {
     row.try_get(index).map_err(|_| Foreign)
 }
 
-/// Free text, which is stored as bytes.
+/// Decodes a column of free text, which is stored as bytes.
 fn text(row: &Row, index: usize) -> Result<Option<Box<str>>, Foreign> {
     let bytes: Option<&[u8]> = get(row, index)?;
     let text = bytes.map(|b| std::str::from_utf8(b).map_err(|_| Foreign));
@@ -99,9 +99,8 @@ fn read(row: &Row) -> Result<StoredSession, Foreign> {
     Ok(StoredSession { pk, row, head })
 }
 
-/// A session by its name, if the viewer may see it, with its newest seq (column 15). The owner is part of the query, except
-/// without a scope or for the operator. The subquery reads the first session at or after the name, so that only one
-/// index is usable.
+/// Reads a session by its id, if the viewer may see it, with its newest seq (column 15). The query checks the owner if
+/// `$3` is true. The subquery reads the first session at or after the id, so that PostgreSQL can use only one index.
 pub(crate) static BY_NAME: Sql = Sql::new(
     "SELECT s.pk, s.tenant_id, s.session_id, s.identity_id, s.parent_session_id,
      s.project_id, s.team_id, s.title, s.status, s.state, s.metadata, s.created_at, h.data,
@@ -117,13 +116,16 @@ pub(crate) static BY_NAME: Sql = Sql::new(
     &[Type::TEXT, Type::TEXT, Type::BOOL, Type::TEXT, Type::BYTEA],
 );
 
-/// A lookup of a session by its name.
+/// A lookup of a session by its tenant and id.
 #[derive(PartialEq, Eq)]
 pub(crate) struct SessionLookup {
     tenant: TenantId,
     id: SessionId,
+    /// Whether to check the owner: false without a scope, and for the operator, who may see all sessions.
     owned: bool,
+    /// The identity of the viewer.
     identity: Option<IdentityId>,
+    /// The token of an anonymous session that the viewer has shown.
     token: Option<Vec<u8>>,
 }
 
@@ -138,7 +140,7 @@ impl SessionLookup {
         }
     }
 
-    /// Runs the query; the caller decodes the row with [`read_stored`].
+    /// Runs [`BY_NAME`]. The caller decodes the row with [`read_stored`].
     pub(crate) async fn query(&self, session: &Session) -> Result<Option<Row>, Error> {
         let (tenant, id) = (self.tenant.as_str(), self.id.as_str());
         let identity = self.identity.as_ref().map(IdentityId::as_str);
@@ -157,7 +159,7 @@ pub(super) fn by_name(
     found.as_ref().map(read_stored).transpose()
 }
 
-/// Sessions by their numbers, in one query.
+/// Reads the sessions with these numbers, in one query.
 pub(super) fn by_pks(rows: &Rows<'_>, pks: &[i64]) -> Result<Vec<Row>, Failure> {
     static SQL: Sql = Sql::new(
         "SELECT s.pk, s.tenant_id, s.session_id, s.identity_id, s.parent_session_id,
@@ -177,7 +179,7 @@ pub(super) fn by_pk(rows: &Rows<'_>, pk: SessionPk) -> Result<Option<StoredSessi
         .transpose()
 }
 
-/// The number of sessions read at once.
+/// The maximum number of sessions that one query of [`each`] reads.
 const SESSIONS: usize = 1000;
 
 pub(super) fn each(
@@ -200,7 +202,7 @@ pub(super) fn each(
             for row in &found {
                 let stored = if has_row { read_stored(row).ok() } else { None };
                 after = column(row, 0)?;
-                // filrouge assigns no negative numbers, so such a number belongs to no session.
+                // filrouge assigns no negative numbers. A negative one becomes a number that no session has.
                 see(after.cast_unsigned(), stored);
             }
             if found.len() < SESSIONS {
@@ -211,7 +213,7 @@ pub(super) fn each(
     Ok(())
 }
 
-/// The agents recorded for a session, ordered by their bytes.
+/// Reads the agents that were noted in a session, ordered by their bytes.
 pub(super) fn agents(rows: &Rows<'_>, pk: SessionPk) -> Result<Vec<Box<str>>, Failure> {
     static SQL: Sql = Sql::new(
         "SELECT agent FROM filrouge.session_agent WHERE session_pk = $1 ORDER BY agent",
@@ -225,11 +227,12 @@ pub(super) fn agents(rows: &Rows<'_>, pk: SessionPk) -> Result<Vec<Box<str>>, Fa
     found.iter().map(read).collect()
 }
 
-/// The title with ASCII letters in lower case; it may hold bytes that a text column cannot.
+/// SQL for a session's title with ASCII letters in lower case. The title is stored as bytes, because it may contain
+/// bytes that a text column cannot.
 const LOWER_TITLE: &str =
     "decode(lower(encode(coalesce(s.title, ''), 'escape') COLLATE \"C\"), 'escape')";
 
-/// The conditions of a list, with the types and values they bind.
+/// The SQL conditions of a list, with the types and values of their parameters.
 #[derive(Default)]
 struct Conditions<'a> {
     text: String,
@@ -238,7 +241,7 @@ struct Conditions<'a> {
 }
 
 impl<'a> Conditions<'a> {
-    /// Adds a condition; its `?` becomes the placeholder of `value`.
+    /// Adds a condition. Each `?` in it becomes the placeholder of `value`.
     fn and(&mut self, condition: &str, kind: Type, value: Param<'a>) {
         let placeholder = format!("${}", self.params.len() + 1);
         self.text.push_str(" AND ");
@@ -247,7 +250,7 @@ impl<'a> Conditions<'a> {
         self.params.push(value);
     }
 
-    /// Adds a condition when there is a value.
+    /// Adds a condition if there is a value.
     fn and_if<T: tokio_postgres::types::ToSql + Sync>(
         &mut self,
         condition: &str,
@@ -260,7 +263,7 @@ impl<'a> Conditions<'a> {
     }
 }
 
-/// The sessions that `scope` lists, newest first; a page ends when it has enough bytes.
+/// Reads a page of the sessions that `scope` lists, newest first. The page ends early if its rows are large.
 pub(super) fn list(
     rows: &Rows<'_>,
     scope: &Scope,
@@ -319,7 +322,8 @@ pub(super) fn list(
     } = conditions;
     types.push(Type::INT8);
     params.push(&limit);
-    // Selects the numbers first: if they must be sorted, that avoids sorting rows with their metadata.
+    // The subquery selects only numbers: if PostgreSQL must sort them, it does not sort entire rows with their
+    // metadata.
     let sql = format!(
         "SELECT {SESSION_COLUMNS} FROM filrouge.session s LEFT JOIN filrouge.head h ON h.pk = s.pk
          WHERE s.pk IN (SELECT s.pk FROM filrouge.session s WHERE s.erased IS NULL{text}

@@ -1,4 +1,5 @@
-//! Checks the structure of the database.
+//! Compares the database's indexes and guards with those that the migrations create. A guard is a trigger that refuses
+//! changes which filrouge does not make.
 
 use std::collections::BTreeSet;
 
@@ -13,7 +14,7 @@ fn migrations() -> impl Iterator<Item = &'static str> {
     MIGRATIONS.iter().map(|(_, sql)| *sql)
 }
 
-/// The migrations' statements that create guards, with single spaces as PostgreSQL prints them.
+/// The migrations' statements that create guards, in the form in which PostgreSQL prints them.
 fn triggers() -> impl Iterator<Item = &'static str> {
     let lines = migrations().flat_map(str::lines);
     lines
@@ -21,7 +22,8 @@ fn triggers() -> impl Iterator<Item = &'static str> {
         .map(|line| line.trim_end_matches(';'))
 }
 
-/// The guards' functions, each with its body; no other function has an empty parameter list.
+/// The names and bodies of the functions that guards call. They are recognized by their empty parameter lists, which no
+/// other function of the migrations has.
 fn functions() -> impl Iterator<Item = (&'static str, &'static str)> {
     let parts = migrations().flat_map(|sql| sql.split("CREATE FUNCTION filrouge.").skip(1));
     parts.filter_map(|part| {
@@ -41,7 +43,7 @@ fn indexes() -> impl Iterator<Item = &'static str> {
     })
 }
 
-/// Faults: indexes that are missing or not valid, and guards that are missing, changed or switched off.
+/// Lists the faults: indexes that are missing or not valid, and guards that are missing, changed or switched off.
 pub(super) fn faults(rows: &Rows<'_>) -> Result<Vec<String>, Failure> {
     static INDEXES: Sql = Sql::new(
         "SELECT c.relname::text, i.indisvalid AND i.indisready

@@ -1,4 +1,4 @@
-//! The turn table.
+//! Reads the table `turn`.
 
 use filrouge_store::rows::{SessionPk, TurnRow};
 use filrouge_types::{Failure, Timestamp, TurnId};
@@ -10,12 +10,12 @@ use super::{Rows, bytes, column, int, is_open, uint};
 use crate::error::malformed;
 use crate::session::Sql;
 
-/// Decodes the columns session_pk, place, turn_id, open, open_since, data.
+/// Decodes the columns session_pk, place, turn_id, open, open_since and data.
 fn read(row: &Row) -> Result<(SessionPk, TurnRow), Failure> {
     Ok((uint(row, 0)?, read_turn(row, 1)?))
 }
 
-/// Decodes place, turn_id, open, open_since, data, starting at column `at`.
+/// Decodes the columns place, turn_id, open, open_since and data, of which the first is column `at`.
 pub(crate) fn read_turn(row: &Row, at: usize) -> Result<TurnRow, Failure> {
     let id: Uuid = column(row, at + 1)?;
     let turn = TurnRow::decode(
@@ -23,13 +23,13 @@ pub(crate) fn read_turn(row: &Row, at: usize) -> Result<TurnRow, Failure> {
         uint(row, at)?,
         bytes(row, at + 4)?,
     );
-    // These columns only serve the search for silent turns; they must agree with the data.
+    // The columns open and open_since exist only so that silent turns can be found. They must agree with the data.
     let (open, since): (bool, Option<i64>) = (column(row, at + 2)?, column(row, at + 3)?);
     turn.filter(|t| is_open(t) == open && open_since(t) == since)
         .ok_or_else(|| malformed("turn"))
 }
 
-/// The time of an open turn's last activity.
+/// The time of an open turn's last activity, in microseconds since 1970; `None` for a turn that is not open.
 pub(crate) fn open_since(row: &TurnRow) -> Option<i64> {
     is_open(row).then(|| row.touched_at.as_micros())
 }
@@ -48,7 +48,8 @@ pub(super) fn by_id(
     Ok(found.as_ref().map(read).transpose()?.map(|(_, turn)| turn))
 }
 
-// The sum is in no index, which forces a lookup by the turn's id alone instead of a scan of all turns.
+// No index contains the sum `session_pk + 0`, so PostgreSQL must find the turn by its id, and cannot scan turns in the
+// order of their sessions instead.
 pub(super) fn session_of(rows: &Rows<'_>, id: &TurnId) -> Result<Option<SessionPk>, Failure> {
     static SQL: Sql = Sql::new(
         "SELECT session_pk FROM filrouge.turn WHERE turn_id = $1 ORDER BY session_pk + 0 LIMIT 1",

@@ -1,4 +1,4 @@
-//! The cache of a group: the rows that were fetched for it, and those it has written since.
+//! The cache of a group of writes: the rows that were fetched for the group, and those that it has written since.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -12,25 +12,28 @@ mod side_rows;
 
 use side_rows::SessionSideRows;
 
-/// The maximum number of records per session in the cache; entire sessions are too large.
+/// The maximum number of records per session in the cache. If a session has as many, the next one replaces all of them.
 const RECORDS: usize = 64;
 
 type Name = (TenantId, SessionId);
 
-/// The cached rows. The outer `None` of each method means that the caller must query the database.
+/// The cached rows. If a method returns `None`, the row is not cached: the caller must query the database. `Some(None)`
+/// means that the row does not exist. In the maps, too, the value `None` is a row that does not exist.
 pub(super) struct Cache {
+    /// The newest commit before this transaction.
     newest_log: Option<LogRow>,
+    /// The greatest number of a session, including those created by the group.
     newest_pk: SessionPk,
     sessions: BTreeMap<Name, Option<StoredSession>>,
     names: BTreeMap<SessionPk, Name>,
-    /// Sessions created by the group: they have no rows except those the group has written.
+    /// The sessions that the group has created. Rows of these sessions that are not cached do not exist.
     new_sessions: BTreeSet<SessionPk>,
     newest_turns: BTreeMap<SessionPk, Option<TurnRow>>,
     newest_seqs: BTreeMap<SessionPk, u64>,
     turns: BTreeMap<(SessionPk, TurnId), Option<TurnRow>>,
     keys: BTreeMap<(SessionPk, [u8; 16]), Option<u64>>,
     drafts: BTreeMap<(SessionPk, u64), Option<DraftRow>>,
-    /// Records of a session, contiguous or not.
+    /// The cached records of each session, by their first seqs. There may be gaps between them.
     records: BTreeMap<SessionPk, BTreeMap<u64, RecordRow>>,
     side_rows: SessionSideRows,
 }
@@ -85,6 +88,7 @@ impl Cache {
         Some(found.as_ref())
     }
 
+    /// The result for a row that is not cached: in a session created by the group, the row does not exist.
     fn absent_if_new<T>(&self, pk: SessionPk) -> Option<Option<T>> {
         self.new_sessions.contains(&pk).then_some(None)
     }
@@ -118,7 +122,7 @@ impl Cache {
         }
     }
 
-    /// The records from the one that contains `seq` on, if all requested ones are cached.
+    /// Up to `limit` records, from the one that contains `seq` on; `None` unless all of them are cached.
     pub(super) fn records(&self, pk: SessionPk, seq: u64, limit: usize) -> Option<Vec<RecordRow>> {
         let records = self.records.get(&pk)?;
         let newest = self.newest_seq(pk)?;
@@ -131,12 +135,12 @@ impl Cache {
             next = record.last_seq() + 1;
             found.push(record.clone());
         }
-        // If the first record found does not reach `seq`, an uncached record may contain it.
+        // If the first record found ends before `seq`, a record that is not cached may contain `seq`.
         let holds = found.first().is_some_and(|r| r.last_seq() >= seq);
         (holds && (found.len() == limit || next > newest)).then_some(found)
     }
 
-    /// Assigns the next number to a session.
+    /// Adds a new session, and returns the number that it gets.
     pub(super) fn add_session(&mut self, row: &SessionRow) -> SessionPk {
         self.newest_pk += 1;
         let pk = self.newest_pk;
@@ -185,7 +189,7 @@ impl Cache {
         self.drafts.insert((pk, place), row.cloned());
     }
 
-    /// Drops everything cached for a session, after changes that are not tracked here.
+    /// Drops everything that is cached for a session, because the caller changes rows without updating the cache.
     pub(super) fn forget(&mut self, pk: SessionPk) {
         self.new_sessions.remove(&pk);
         if let Some(name) = self.names.remove(&pk) {

@@ -1,4 +1,4 @@
-//! The rows a group has written: buffered by table, and sent with one statement per table.
+//! Buffers the rows that a group of writes has written, and sends them with one or two statements for each table.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -20,13 +20,16 @@ mod side_rows;
 pub(crate) use sessions::{INSERT_SESSIONS, UPDATE_SESSIONS};
 pub(crate) use side_rows::{DELETE_CHECKPOINTS, INSERT_EVENTS, PUT_CHECKPOINTS};
 
-/// Rows that were written but not sent.
+/// The rows that are written but not yet sent. A turn or draft is identified by its session and its place, a chunk also
+/// by its number.
 #[derive(Default)]
 pub(crate) struct Pending {
+    /// New sessions.
     sessions: Vec<(SessionPk, SessionRow)>,
     changed_sessions: BTreeMap<SessionPk, SessionRow>,
     heads: BTreeMap<SessionPk, Vec<u8>>,
     new_turns: BTreeMap<(SessionPk, u64), TurnRow>,
+    /// Changed turns.
     turns: BTreeMap<(SessionPk, u64), TurnRow>,
     records: Vec<(SessionPk, RecordRow)>,
     record_bytes: usize,
@@ -35,6 +38,7 @@ pub(crate) struct Pending {
     drafts: BTreeMap<(SessionPk, u64), Vec<u8>>,
     gone_drafts: BTreeSet<(SessionPk, u64)>,
     chunks: BTreeMap<(SessionPk, u64, u64), Vec<u8>>,
+    /// The drafts all of whose stored chunks are deleted.
     gone_chunks: BTreeSet<(SessionPk, u64)>,
     events: Vec<(SessionPk, EventRow)>,
     checkpoints: BTreeMap<(SessionPk, u64), Vec<u8>>,
@@ -112,7 +116,7 @@ pub(crate) static DELETE_CHUNKS: Sql = Sql::new(
      WHERE c.session_pk = gone.session_pk AND c.place = gone.place",
     &[Type::INT8_ARRAY, Type::INT8_ARRAY],
 );
-/// Listeners are notified when the commit becomes visible.
+/// Writes the row of the commit log. PostgreSQL sends the notification when the transaction is committed.
 pub(crate) static INSERT_LOG: Sql = Sql::new(
     "WITH put AS (INSERT INTO filrouge.commit_log (commit_no, data) VALUES ($1, $2) RETURNING commit_no)
      SELECT pg_notify('filrouge', commit_no::text) FROM put",
@@ -132,6 +136,7 @@ impl Pending {
         self.heads.insert(pk, head.encode());
     }
 
+    /// Buffers a turn. `new`: the turn is not in the database yet.
     pub(crate) fn turn(&mut self, pk: SessionPk, row: &TurnRow, new: bool) {
         let key = (pk, row.place());
         let turns = if new || self.new_turns.contains_key(&key) {
@@ -142,7 +147,7 @@ impl Pending {
         turns.insert(key, row.clone());
     }
 
-    /// Buffers a record; returns the total bytes of buffered records.
+    /// Buffers a record. Returns the total number of bytes of all buffered records.
     pub(crate) fn record(&mut self, pk: SessionPk, row: &RecordRow) -> usize {
         self.record_bytes += row.body.len();
         self.records.push((pk, row.clone()));
@@ -215,7 +220,7 @@ impl Pending {
             && self.log.is_none()
     }
 
-    /// Sends everything at once; deletes go before the inserts that replace them.
+    /// Sends all rows without waiting between statements. Deletes precede inserts, which may write the same keys again.
     pub(crate) async fn send(&self, session: &Session) -> Result<(), Error> {
         try_join!(
             biased;

@@ -1,4 +1,4 @@
-//! Writes rows: the `Tx` of a group.
+//! Writes rows: the implementation of [`Tx`] for a group of writes.
 
 use filrouge_store::record::RecordRow;
 use filrouge_store::rows::{
@@ -12,11 +12,11 @@ use super::Stage;
 use crate::rows::int;
 use crate::session::{Param, Sql};
 
-/// When this many bytes are buffered, they are sent in the middle of the transaction.
+/// When the buffered records have more bytes than this, all buffered rows are sent before the end of the transaction.
 const PENDING_BYTES: usize = 16 << 20;
 
 impl Stage<'_> {
-    /// Runs a statement that is too rare to be worth batching.
+    /// Runs a statement at once, after the buffered rows: for statements that are too rare to be buffered.
     fn run_now(&mut self, sql: &'static Sql, params: &[Param<'_>]) -> Result<(), Failure> {
         self.puts += 1;
         self.flushed()?.many(sql, params).map(drop)
@@ -28,7 +28,8 @@ impl Stage<'_> {
         self.pending.get_mut().key(pk, key, seq);
     }
 
-    /// Declares to the database's guard which session's rows this transaction may change.
+    /// Permits the database's guards to let this transaction change or delete rows of the session `pk`. `what` is the
+    /// setting that the guards read: `filrouge.redacts` or `filrouge.erases`.
     fn allow(&self, what: &str, pk: SessionPk) -> Result<(), Failure> {
         static SQL: Sql = Sql::new("SELECT set_config($1, $2, true)", &[Type::TEXT, Type::TEXT]);
         self.flushed()?

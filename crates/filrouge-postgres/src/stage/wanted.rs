@@ -1,4 +1,4 @@
-//! The rows that a group's rules will read, fetched together before the rules run.
+//! Fetches, in one round trip, the rows that the rules will read when they apply a group of writes.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -25,37 +25,44 @@ use side_rows::{RequestedCheckpoint, SessionSideRows};
 
 type Name = (TenantId, SessionId);
 
-/// The rows that a group will need.
+/// The rows that a group of writes will probably need.
 #[derive(Default)]
 pub(crate) struct Wanted {
     sessions: BTreeSet<Name>,
     turns: BTreeSet<(Name, TurnId)>,
-    /// Turns that end: their first items and their final items are read back.
+    /// The turns that the group closes. Their first and final items are read, because the rules need them.
     ending: BTreeSet<TurnId>,
+    /// The idempotency keys of items.
     keys: BTreeSet<(Name, [u8; 16])>,
+    /// Events and checkpoints.
     side_rows: SessionSideRows,
 }
 
-/// A session that was found.
+/// A session that was found in the database.
 pub(crate) struct FetchedSession {
     pub(crate) stored: StoredSession,
     pub(crate) newest_seq: u64,
-    /// `None` if the turn is malformed: then the command that reads it gets the error.
+    /// `Some(None)` if the session has no turn. `None` if the newest turn is malformed: the command that reads it gets
+    /// the error.
     pub(crate) newest_turn: Option<Option<TurnRow>>,
 }
 
 /// The fetched rows.
 #[derive(Default)]
 pub(crate) struct Fetched {
-    /// The newest commits, down to the newest one that this process has verified, in descending order; empty if that one
-    /// is gone.
+    /// The newest commits, in descending order, at most 16, and none older than the newest commit that this process has
+    /// verified. Empty if that commit and all later ones were removed.
     pub(crate) commits: Vec<LogRow>,
+    /// The greatest number that a session has or had; new sessions get the numbers after it.
     pub(crate) newest_pk: SessionPk,
+    /// Whether the store is an unfinished copy.
     pub(crate) copying: bool,
     /// The database's time, read under the writers' lock.
     pub(crate) now: Option<Timestamp>,
     pub(crate) sessions: Vec<FetchedSession>,
+    /// The requested sessions that do not exist.
     pub(crate) absent: Vec<Name>,
+    /// Here and below, `None` is a requested row that does not exist.
     pub(crate) turns: BTreeMap<(SessionPk, TurnId), Option<TurnRow>>,
     pub(crate) keys: BTreeMap<(SessionPk, [u8; 16]), Option<u64>>,
     pub(crate) drafts: BTreeMap<(SessionPk, u64), Option<DraftRow>>,
@@ -64,11 +71,12 @@ pub(crate) struct Fetched {
     pub(crate) checkpoints: BTreeMap<SessionPk, FetchedCheckpoints>,
 }
 
-/// Makes this transaction the only writer.
+/// Waits until this transaction is the only writer of the store.
 pub(crate) static LOCK: Sql = Sql::new("SELECT pg_advisory_xact_lock($1)", &[Type::INT8]);
-/// The highest number that a session has or had, which the next one follows. The newest commits from a given number on,
-/// in descending order: other servers have rarely added more than a few, so these need no second query. Whether a copy
-/// into the store is under way, and the database's time in microseconds.
+/// Reads four things: the greatest number that a session has or had; the newest commits from number `$1` on, in
+/// descending order, at most 16; whether the store is an unfinished copy; and the database's time in microseconds.
+/// Other servers have rarely added more than 16 commits since this server's last write, so usually no second query for
+/// commits is needed.
 pub(crate) static NEWEST: Sql = Sql::new(
     "SELECT greatest((SELECT pk FROM filrouge.session ORDER BY pk DESC LIMIT 1),
          (SELECT pk FROM filrouge.head ORDER BY pk DESC LIMIT 1),
@@ -80,9 +88,10 @@ pub(crate) static NEWEST: Sql = Sql::new(
          WHERE commit_no >= $1 ORDER BY commit_no DESC LIMIT 16) l ON true",
     &[Type::INT8],
 );
-/// Sessions by name, each with its newest seq (15), its newest turn (16 to 20), and the requested turn (21 to 25) with
-/// its draft (26). The conditions leave one usable index each: a session is the first one at or after its name, and a
-/// turn is not searched for among all turns of its session (see [`crate::connect`]).
+/// Reads sessions by their ids, each with its newest seq (column 15), its newest turn (16 to 20), and the requested
+/// turn (21 to 25) with its draft (26). The conditions are written so that PostgreSQL can use only one index for each
+/// table: a session is the first one at or after its id, and a turn cannot be searched for among all turns of its
+/// session (see [`crate::connect`]).
 pub(crate) static SESSIONS: Sql = Sql::new(
     "SELECT s.pk, s.tenant_id, s.session_id, s.identity_id, s.parent_session_id,
      s.project_id, s.team_id, s.title, s.status, s.state, s.metadata, s.created_at, h.data,
@@ -104,7 +113,7 @@ pub(crate) static SESSIONS: Sql = Sql::new(
      WHERE s.session_id = q.session_id",
     &[Type::TEXT_ARRAY, Type::TEXT_ARRAY, Type::UUID_ARRAY],
 );
-/// Item keys: the session's number, the key, the seq.
+/// Reads idempotency keys: the session's number, the key, and the seq of the item that has the key.
 pub(crate) static KEYS: Sql = Sql::new(
     "SELECT s.pk, k.key, k.seq
      FROM unnest($1, $2, $3) AS q (tenant_id, session_id, key)
@@ -116,7 +125,7 @@ pub(crate) static KEYS: Sql = Sql::new(
     &[Type::TEXT_ARRAY, Type::TEXT_ARRAY, Type::UUID_ARRAY],
 );
 
-/// The records that contain given seqs: the session's number, then the record.
+/// Reads the records that contain given seqs: the session's number, and the columns of the record.
 pub(crate) static RECORDS: Sql = Sql::new(
     "SELECT q.pk, r.first_seq, r.count, r.head, r.body
      FROM unnest($1, $2) AS q (pk, seq)
@@ -125,7 +134,7 @@ pub(crate) static RECORDS: Sql = Sql::new(
     &[Type::INT8_ARRAY, Type::INT8_ARRAY],
 );
 
-/// The answers to the queries.
+/// The rows that the queries of [`Wanted::fetch`] return.
 struct Answers {
     newest: Vec<Row>,
     sessions: Vec<Row>,
@@ -135,7 +144,7 @@ struct Answers {
 }
 
 impl Wanted {
-    /// The rows that `commands` will need.
+    /// Determines the rows that `commands` will need.
     pub(crate) fn by<'a>(commands: impl Iterator<Item = &'a Command>, keyring: &Keyring) -> Self {
         let mut wanted = Self::default();
         for command in commands {
@@ -178,7 +187,8 @@ impl Wanted {
             Write::Interrupt(interrupt) => self.turn(name, interrupt.turn_id),
             Write::RecordEvent(new) => self.event(name, Some(event_key(&new.key))),
             Write::Lease(take) => {
-                // A caller that states the seq it knows is usually up to date, and then no event is recorded.
+                // A caller that resumes the session and does not state the newest seq that it knows: the rules will
+                // record an event. A caller that states it usually knows everything, and then no event is recorded.
                 if matches!(&take.ask, LeaseRequest::Acquire(acquire) if acquire.resumes == Some(None))
                 {
                     self.event(name, None);
@@ -218,8 +228,10 @@ impl Wanted {
         self.side_rows.checkpoints.insert((name.clone(), requested));
     }
 
-    /// Begins a transaction as the only writer, and fetches the wanted rows, in one round trip; the commits start at
-    /// number `first_commit`.
+    /// Begins a transaction, waits until it is the only writer, and fetches the wanted rows, all in one round trip. No
+    /// fetched commit has a number below `first_commit`.
+    ///
+    /// The outer error is that of a statement, the inner one that of a row that cannot be decoded.
     pub(crate) async fn fetch(
         &self,
         session: &Session,
@@ -249,7 +261,8 @@ impl Wanted {
         Ok(self.read(&answers))
     }
 
-    /// Fetches the records that ending turns of `fetched` are rebuilt from. Only now is it clear whether there are any.
+    /// Fetches the records with the first and final items of the turns that the group closes. This needs a second round
+    /// trip, because the seqs of these items are in the rows of the turns.
     pub(crate) async fn fetch_records(
         &self,
         session: &Session,
@@ -260,7 +273,7 @@ impl Wanted {
             .iter()
             .filter(|((_, id), _)| self.ending.contains(id));
         let at = turns.flat_map(|((pk, _), turn)| {
-            // The second item of a turn may be the translation of its question.
+            // The second item of a turn may be the translation of its question. A final seq of 0 means none.
             let seqs = turn
                 .iter()
                 .flat_map(|t| [t.first_seq, t.first_seq + 1, t.finals[0], t.finals[1]]);
@@ -279,7 +292,7 @@ impl Wanted {
         if self.sessions.is_empty() {
             return Ok(Vec::new());
         }
-        // One row per requested turn of a session; one row for a session without any.
+        // One row for each requested turn, and one for each session of which no turn is requested.
         let with_turns: BTreeSet<&Name> = self.turns.iter().map(|(name, _)| name).collect();
         let without_turns = self
             .sessions
@@ -323,7 +336,7 @@ impl Wanted {
         }
         let mut pks = BTreeMap::new();
         for row in &answers.sessions {
-            // A row that cannot be decoded is left out: the command that needs it reads it again, and reports the
+            // A session that cannot be decoded is left out: the command that needs it reads it again, and gets the
             // error.
             let name: (&str, &str) = (text(row, 1)?, text(row, 2)?);
             let pk = uint(row, 0).ok();
@@ -375,6 +388,7 @@ fn text(row: &Row, index: usize) -> Result<&str, Failure> {
     row.try_get(index).map_err(|e| failure(&e))
 }
 
+/// Decodes the newest seq and the newest turn of a row of [`SESSIONS`].
 fn read_session(row: &Row, stored: StoredSession) -> Result<FetchedSession, Failure> {
     let seq: Option<i64> = column(row, 15)?;
     let newest_seq = seq.map_or(Ok(0), |_| uint(row, 15))?;
@@ -398,6 +412,7 @@ fn read_records(rows: &[Row], records: &mut BTreeMap<SessionPk, BTreeMap<u64, Re
     }
 }
 
+/// Decodes the requested turn and its draft, if a row of [`SESSIONS`] has them, and adds them to `fetched`.
 fn read_found_turn(row: &Row, fetched: &mut Fetched) -> Result<(), Failure> {
     let Ok(pk) = uint(row, 0) else { return Ok(()) };
     let Some(id) = column::<Option<Uuid>>(row, 22)? else {

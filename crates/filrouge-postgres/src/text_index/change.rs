@@ -1,5 +1,5 @@
-//! Changes of the index. All take one lock, as do the triggers of redaction and erasure, so each transaction sees what
-//! the previous one wrote.
+//! Changes of the index. Each change acquires the lock of the index, and so do the triggers that delete redacted and
+//! erased contents. So only one transaction at a time changes the index, and it sees all previous changes.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -16,24 +16,25 @@ use crate::rows::{bytes, column};
 use crate::session::Sql;
 use crate::vacuum;
 
-/// The maximum number of bytes of documents per statement.
+/// A statement inserts documents until they have this many bytes.
 const SENT_BYTES: usize = 4 << 20;
 
-/// The lock; "flsearch" in ASCII, as in the migration.
+/// The key of the advisory lock of the index: "flsearch" in ASCII. The triggers in the migration use the same key.
 pub(super) const LOCK: i64 = 7_380_400_768_617_177_960;
 
 pub(super) fn lock(tx: &Transaction<'_>) -> Result<(), Failure> {
     tx.run(&format!("SELECT pg_advisory_xact_lock({LOCK})"))
 }
 
-/// The numbers of a shard and of its realm.
+/// The number of a shard, and the number of its realm.
 type ShardNumbers = (i64, i64);
 
-/// The state of a transaction of changes.
+/// A transaction that changes the index.
 pub(super) struct Changes<'t, 'c> {
     tx: &'t Transaction<'c>,
+    /// The numbers that were already looked up.
     shards: BTreeMap<Shard, ShardNumbers>,
-    /// Shards that a session has left.
+    /// The numbers of shards from which a session was removed. Those that are empty at the end are deleted.
     left: BTreeSet<i64>,
 }
 
@@ -108,7 +109,7 @@ impl<'t, 'c> Changes<'t, 'c> {
         self.put(no, numbers, &missing)
     }
 
-    /// Deletes the documents that are no longer wanted; returns those to insert.
+    /// Deletes the stored documents of a session that the update replaces or removes. Returns the documents to insert.
     fn remove_stale<'u>(
         &self,
         session: i64,
@@ -152,7 +153,7 @@ impl<'t, 'c> Changes<'t, 'c> {
              SELECT coalesce((SELECT realm_no FROM filrouge.search_shard WHERE realm = $1 LIMIT 1), 0), $1, $2",
             &[Type::BYTEA, Type::BYTEA],
         );
-        // A new realm takes the number of its first shard.
+        // A new realm gets the number of its first shard.
         static NAME: Sql = Sql::new(
             "UPDATE filrouge.search_shard SET realm_no = no WHERE realm = $1 AND realm_no = 0",
             &[Type::BYTEA],
@@ -173,6 +174,7 @@ impl<'t, 'c> Changes<'t, 'c> {
         Ok(numbers)
     }
 
+    /// Inserts documents, with one or more statements.
     fn put(
         &self,
         session: i64,
@@ -192,7 +194,7 @@ impl<'t, 'c> Changes<'t, 'c> {
     }
 }
 
-/// Documents, with one array per column.
+/// The values of documents, one array for each column.
 #[derive(Default)]
 struct Batch<'d> {
     keys: Vec<&'d [u8]>,
@@ -267,7 +269,7 @@ impl<'d> Batch<'d> {
     }
 }
 
-/// The numbers of a session and of its shard.
+/// The number of a session, and the number of its shard; `None` if the session is not indexed.
 fn find_session(
     tx: &Transaction<'_>,
     realm: &[u8],
@@ -327,7 +329,8 @@ fn remove_all(tx: &Transaction<'_>, no: i64) -> Result<u64, Failure> {
     Ok(count.cast_unsigned())
 }
 
-/// Raises the counter that makes waiting feeders read again.
+/// Increments the counter of removals, and returns it. A process that has read a session in order to index it compares
+/// the counter, and reads the session again if the counter has changed.
 fn raise_forgotten(tx: &Transaction<'_>) -> Result<i64, Failure> {
     static SQL: Sql = Sql::new(
         "UPDATE filrouge.search_state SET forgotten = forgotten + 1 RETURNING forgotten",
@@ -340,7 +343,7 @@ fn raise_forgotten(tx: &Transaction<'_>) -> Result<i64, Failure> {
     )
 }
 
-/// Requests a vacuum of the tables, as after a redaction in the ledger.
+/// Requests a vacuum of the tables, as a redaction in the ledger does. `forgotten` makes the request's note unique.
 fn request_vacuum(tx: &Transaction<'_>, forgotten: i64) -> Result<(), Failure> {
     let value = format!("search {forgotten}");
     tx.many(&vacuum::WRITE_NOTE, &[&value]).map(drop)
@@ -363,7 +366,8 @@ pub(super) fn forget(tx: &Transaction<'_>, realm: &[u8], key: &str) -> Result<u6
     Ok(count)
 }
 
-/// Empties the index. The tables' owner truncates, and creates the trigram index if it is missing.
+/// Empties the index. If this role owns the tables, truncates them, and creates the trigram index if it is missing.
+/// Other roles delete all rows.
 pub(super) fn clear(tx: &Transaction<'_>) -> Result<(), Failure> {
     static OWNS: Sql = Sql::new(
         "SELECT pg_has_role(relowner, 'USAGE') FROM pg_class WHERE oid = 'filrouge.search_document'::regclass",

@@ -1,4 +1,4 @@
-//! Connections to the index, and their transactions.
+//! The connections of the index to the database, and their transactions.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -14,11 +14,12 @@ use crate::error::unavailable;
 use crate::pool::PooledConnector;
 use crate::session::{Driver, Param, Session, Sql};
 
-/// How many times a transaction is started, each time over another connection: the pool may hand out a lost one.
+/// The maximum number of attempts to begin a transaction, each over another connection: the pool may return a lost one.
 const TRIES: usize = 3;
 
-/// Queries of the index are planned for the actual values, unlike those of the ledger: the best plan depends on how
-/// rare a word is, and a trigram index supports bitmap scans only.
+/// The planner settings of each transaction. Unlike the ledger's queries, those of the index are planned for the actual
+/// values, because the best plan depends on how rare a word is. Bitmap scans are allowed, because a trigram index
+/// supports no others.
 const PLANS: &str =
     "; SET LOCAL plan_cache_mode = force_custom_plan; SET LOCAL enable_bitmapscan = on;
     SET LOCAL enable_seqscan = off; SET LOCAL enable_hashjoin = on; SET LOCAL jit = off";
@@ -26,9 +27,9 @@ const PLANS: &str =
 /// The purpose of a transaction.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Purpose {
-    /// Reads from one snapshot.
+    /// Reads: all statements see the same snapshot.
     Reading,
-    /// Changes; each statement sees the commits before it.
+    /// Changes: each statement sees what was committed before the statement.
     Writing,
 }
 
@@ -41,7 +42,7 @@ impl Purpose {
     }
 }
 
-/// A small pool of connections of one kind, used by threads that may block.
+/// A small pool of connections for one purpose. Its methods block.
 pub(super) struct Connections {
     pool: Pool<PooledConnector>,
     driver: Driver,
@@ -88,7 +89,7 @@ impl Connections {
     }
 }
 
-/// A transaction. If it is dropped before it was ended, its connection is closed.
+/// A transaction. If it is dropped without a call of [`Transaction::end`], its connection is closed.
 pub(super) struct Transaction<'c> {
     connection: Option<Object<PooledConnector>>,
     driver: &'c Driver,
@@ -137,7 +138,8 @@ impl Transaction<'_> {
         self.driver.wait(session.answered(query))
     }
 
-    /// Commits if `result` is a success, else rolls back; returns `result`.
+    /// Commits if `result` is `Ok`, else rolls back. Returns `result`, or the failure of the commit. Returns the
+    /// connection to the pool unless this fails.
     pub(super) fn end<T>(mut self, result: Result<T, Failure>) -> Result<T, Failure> {
         let how = if result.is_ok() { "COMMIT" } else { "ROLLBACK" };
         let ended = self.run(how);

@@ -1,4 +1,4 @@
-//! Finds candidates, and their bodies.
+//! Finds candidates for a query, and reads the bodies of documents.
 
 use std::cmp::Reverse;
 
@@ -13,10 +13,11 @@ use crate::error::malformed;
 use crate::rows::{bytes, column, int, uint};
 use crate::session::Sql;
 
-/// The number of bodies in the first fetch, and the maximum in later ones: the caller may need only a few.
+/// The number of bodies that the first query fetches, and the maximum for later queries. The first is small because the
+/// caller may need only a few.
 const BODIES: (usize, usize) = (16, 256);
 
-/// Columns 0 to 3 of a row; `met` are the terms that the document meets.
+/// Decodes a candidate from the columns 0 to 3 of a row. `met` has a bit for each term that the document meets.
 pub(super) fn read(row: &Row, met: u64) -> Result<Candidate, Failure> {
     let kind: i16 = column(row, 2)?;
     Ok(Candidate {
@@ -30,13 +31,14 @@ pub(super) fn read(row: &Row, met: u64) -> Result<Candidate, Failure> {
     })
 }
 
-/// The bit of the term with number `n`; 0 after the first 64 terms.
+/// The bit of the term with number `n`, counted from 0. Terms after the first 64 have no bit.
 fn bit(n: usize) -> u64 {
     let n = u32::try_from(n).ok();
     n.and_then(|n| 1_u64.checked_shl(n)).unwrap_or(0)
 }
 
-/// Documents that meet all terms; `index_has_shards` says whether `search_words` includes the shards.
+/// Finds the documents that meet all terms, newest first. `index_has_shards`: whether the index `search_words` also
+/// contains the numbers of shards and realms.
 pub(super) fn all(
     tx: &Transaction<'_>,
     query: &CandidateQuery<'_>,
@@ -56,14 +58,14 @@ pub(super) fn all(
     let found = tx.query_text(&text, statement.types(), &statement.params())?;
     let read = found.iter().map(|row| read(row, met));
     let mut found = read.collect::<Result<Vec<_>, Failure>>()?;
-    // Sorted here: with ORDER BY, PostgreSQL would read the documents of all owners in order rather than sort those
-    // found.
+    // The result is sorted here and not in SQL: with ORDER BY, PostgreSQL would read the documents of all owners in
+    // order, instead of finding those that match and sorting them.
     found.sort_unstable_by_key(|candidate| Reverse(candidate.document));
     Ok(found)
 }
 
-/// Documents that meet any term. Each term has its own subquery, so that a document is only compared with terms it may
-/// meet.
+/// Finds the documents that meet at least one term; those that meet the most terms come first, then the newest. Each
+/// term has its own subquery, so that a document is compared only with the terms for which the index names it.
 pub(super) fn any(
     tx: &Transaction<'_>,
     query: &CandidateQuery<'_>,
@@ -93,6 +95,8 @@ pub(super) fn any(
     found.iter().map(|row| read(row, met(row)?)).collect()
 }
 
+/// Calls `each` with the body of each document, in the given order, until it returns false. Documents that no longer
+/// exist are left out.
 pub(super) fn bodies(
     tx: &Transaction<'_>,
     documents: &[DocumentNo],

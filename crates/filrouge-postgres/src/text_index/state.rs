@@ -1,4 +1,4 @@
-//! Reads the state of the index: the feed position, sessions, counts.
+//! Reads the state of the index: how far it was fed, the indexed sessions, and counts.
 
 use filrouge_store::text_index::{
     IndexStatus, IndexVersion, IndexedSession, SessionEntry, SessionSelection, Shard,
@@ -46,7 +46,7 @@ fn read(row: &Row) -> Result<IndexedSession, Failure> {
     })
 }
 
-/// The feed position that the index has reached, and its counter of removals.
+/// Reads how far the index was fed, and its counter of removals.
 pub(super) fn version(tx: &Transaction<'_>) -> Result<IndexVersion, Failure> {
     static SQL: Sql = Sql::new("SELECT position, forgotten FROM filrouge.search_state", &[]);
     let row = tx.one(&SQL, &[])?;
@@ -97,7 +97,7 @@ pub(super) fn sessions(
     found.iter().map(read).collect()
 }
 
-/// Counts all rows, which takes some milliseconds per ten thousand documents.
+/// Counts the rows of the index. This takes some milliseconds for every ten thousand documents.
 pub(super) fn status(tx: &Transaction<'_>) -> Result<IndexStatus, Failure> {
     static COUNTS: Sql = Sql::new(
         "SELECT (SELECT format::bigint FROM filrouge.search_state), (SELECT count(*) FROM filrouge.search_session),
@@ -128,8 +128,9 @@ pub(super) fn status(tx: &Transaction<'_>) -> Result<IndexStatus, Failure> {
     })
 }
 
-/// Analyzes the tables after the first load, if this role owns them: without statistics, the planner assumes that any
-/// shard is small and scans it. Later changes are left to autovacuum.
+/// Makes PostgreSQL analyze the tables when they contain documents for the first time, if this role owns them. Without
+/// statistics, the planner assumes that every shard is small, and scans it. After later changes autovacuum analyzes the
+/// tables.
 pub(super) fn analyze(tx: &Transaction<'_>) -> Result<(), Failure> {
     static IS_NEW: Sql = Sql::new(
         "SELECT reltuples < 0 AND pg_has_role(relowner, 'USAGE') AND EXISTS (SELECT FROM filrouge.search_document)

@@ -1,12 +1,14 @@
 //! Builds the SQL of searches.
 //!
-//! The owner of the documents is part of every statement. With `pg_trgm` and `btree_gin`, one index covers everything,
-//! `search_words`: PostgreSQL intersects the postings of the shard with those of the literals' trigrams, the rarest
-//! first, and reads only documents in the intersection. For a literal without trigrams, such as two Chinese characters,
-//! it reads all documents of the shard. The planner has no other index to choose, because it would choose badly: it
-//! assumes that reading a text costs nothing. If `search_words` covers `folded` alone, or does not exist, the condition
-//! is on the expression `shard + 0`, which has an index, and the planner uses that index or both (BitmapAnd). Then the
-//! trigrams' postings include documents of all shards, but those of other shards are not read.
+//! Every statement restricts the owner of the documents. If the extensions `pg_trgm` and `btree_gin` are installed, the
+//! index `search_words` contains the shard, the realm and the trigrams of the text. PostgreSQL intersects the postings
+//! of the shard with those of the trigrams in the query's literals, and reads only the documents in the intersection.
+//! For a literal without trigrams, such as two Chinese characters, it reads all documents of the shard.
+//!
+//! The statements leave the planner no choice of another index, because it would choose badly: it assumes that reading
+//! a text costs nothing. If `search_words` contains only the trigrams, or does not exist, the statements compare the
+//! expression `shard + 0`, which has a separate index. The planner then uses that index, or combines both (BitmapAnd).
+//! The postings of the trigrams then name documents of all shards, but PostgreSQL does not read those of other shards.
 
 use filrouge_store::text_index::{CandidateQuery, IndexScope, TITLE};
 use tokio_postgres::types::{ToSql, Type};
@@ -14,7 +16,7 @@ use tokio_postgres::types::{ToSql, Type};
 use crate::rows::int;
 use crate::session::Param;
 
-/// The parameters of a statement under construction; its methods return the parts of its text.
+/// Collects the parameters of a statement. The methods return parts of the statement's text, which the caller combines.
 #[derive(Default)]
 pub(super) struct StatementBuilder<'a> {
     types: Vec<Type>,
@@ -22,7 +24,7 @@ pub(super) struct StatementBuilder<'a> {
 }
 
 impl<'a> StatementBuilder<'a> {
-    /// Binds a value; returns its placeholder.
+    /// Adds a parameter with this value, and returns its placeholder.
     pub(super) fn bind(&mut self, kind: Type, value: impl ToSql + Sync + 'a) -> String {
         self.types.push(kind);
         self.values.push(Box::new(value));
@@ -37,7 +39,8 @@ impl<'a> StatementBuilder<'a> {
         self.values.iter().map(|v| &**v as Param<'_>).collect()
     }
 
-    /// The condition on a table with the shard numbers in the column `shards` and the realm numbers in `realms`.
+    /// The condition that a row is in the scope `reach`. `shards` and `realms` are the SQL expressions for the row's
+    /// shard number and realm number.
     pub(super) fn within(&mut self, reach: &'a IndexScope, shards: &str, realms: &str) -> String {
         match reach {
             IndexScope::Shard(shard) => {
@@ -56,8 +59,8 @@ impl<'a> StatementBuilder<'a> {
         }
     }
 
-    /// The filter of a query: all conditions on a document `d` except the terms; `by_words`: `search_words` also restricts
-    /// the owner.
+    /// All conditions of a query on a document `d`, except its terms. `by_words`: use the index `search_words` to
+    /// restrict the owner.
     pub(super) fn filter(&mut self, query: &CandidateQuery<'a>, by_words: bool) -> String {
         let mut text = match by_words {
             true => self.within(query.reach, "d.shard", "d.realm"),
@@ -83,7 +86,7 @@ impl<'a> StatementBuilder<'a> {
         text
     }
 
-    /// The condition that a document `d` meets a term.
+    /// The condition that a document `d` meets a term: it contains at least one of the term's literals.
     pub(super) fn meets(&mut self, term: &[String]) -> String {
         let literals = term
             .iter()
@@ -96,7 +99,7 @@ impl<'a> StatementBuilder<'a> {
     }
 }
 
-/// A text that PostgreSQL can store: without NUL, which no query contains.
+/// Replaces NUL characters, which PostgreSQL cannot store in a text.
 pub(super) fn without_nul(text: &str) -> String {
     text.replace('\0', "\u{fffd}")
 }

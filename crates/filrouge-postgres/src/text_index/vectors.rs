@@ -1,4 +1,4 @@
-//! The vectors of documents.
+//! Stores the vectors of documents, and finds documents by the similarity of vectors.
 
 use std::cmp::Reverse;
 
@@ -13,9 +13,10 @@ use super::statement::StatementBuilder;
 use crate::rows::{bytes, int, uint};
 use crate::session::Sql;
 
-/// The number of vectors fetched at once.
+/// The maximum number of vectors that one query fetches.
 const PAGE: usize = 8192;
 
+/// Finds up to `limit` documents, newest first, of the kinds in the bit set `kinds`, that have no vector of `embedder`.
 pub(super) fn without_vector(
     tx: &Transaction<'_>,
     embedder: &str,
@@ -33,6 +34,7 @@ pub(super) fn without_vector(
     found.iter().map(|row| read(row, 0)).collect()
 }
 
+/// Stores vectors of `embedder`. Vectors for documents that no longer exist are ignored.
 pub(super) fn put(
     tx: &Transaction<'_>,
     embedder: &str,
@@ -52,7 +54,8 @@ pub(super) fn put(
         .map(drop)
 }
 
-/// Scans all vectors in scope, page by page.
+/// Finds the `limit` documents whose vectors are the most similar to `vector`. Scans all vectors in the scope of the
+/// query, page by page.
 pub(super) fn nearest(
     tx: &Transaction<'_>,
     (embedder, vector): (&str, &[i8]),
@@ -85,7 +88,8 @@ pub(super) fn nearest(
     }
 }
 
-/// The candidate of a row, with its similarity to `vector`; `None` if their lengths differ.
+/// Decodes a candidate, with the similarity of its vector to `vector`; `None` if the two vectors have different
+/// lengths.
 fn score(row: &Row, vector: &[i8]) -> Result<Option<Candidate>, Failure> {
     let stored: Vec<i8> = bytes(row, 4)?.iter().map(|n| n.cast_signed()).collect();
     let Some(near) = product(vector, &stored) else {

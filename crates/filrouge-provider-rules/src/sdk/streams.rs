@@ -1,5 +1,5 @@
-//! Shows how the official SDKs read a provider's answers. An upstream on loopback sends scripted answers, chunk by
-//! chunk, and closes the connection where the script requires it.
+//! Shows how the official SDKs read a provider's answers. An HTTP server on loopback takes the provider's place: it
+//! sends the given answers chunk by chunk, and closes the connection early if an answer requires it.
 
 use std::path::Path;
 
@@ -14,7 +14,7 @@ const FILES: &[(&str, &str)] = &[
     ("told.py", include_str!("../../sdk/told.py")),
 ];
 
-/// An answer of a provider, as the upstream sends it.
+/// An answer of a provider, as the server on loopback sends it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Answer {
     /// The provider whose SDK sends the request.
@@ -25,27 +25,28 @@ pub struct Answer {
     pub status: u16,
     /// The `Content-Type`.
     pub content_type: String,
-    /// The body. Each element is one chunk of the chunked transfer coding; empty ones are left out.
+    /// The body. Each element is one chunk of HTTP's chunked transfer coding; empty elements are left out.
     pub chunks: Vec<Vec<u8>>,
-    /// Whether the connection is closed after the chunks, without the end that the coding requires.
+    /// Whether the connection is closed after these chunks, without the last chunk that the coding requires.
     pub dropped: bool,
 }
 
-/// The result of reading an answer with an SDK, in one of its ways.
+/// What an SDK reports when it reads an answer. An SDK can read the same answer in several ways.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Reading {
-    /// Index of the answer in the slice given to [`read`].
+    /// The index of the answer in the slice given to [`read`].
     pub answer: usize,
-    /// The way: `events` (one by one as they come), `helper` (the SDK's own accumulation of them), or `whole` (an
-    /// answer that is no stream).
+    /// The way in which the SDK read the answer: `events` (the events of a stream, one by one), `helper` (the events of
+    /// a stream, which the SDK itself combines), or `whole` (an answer that is no stream).
     pub way: String,
-    /// The data it returned until the end or an error: `text`, `refusal`, `thoughts`, `calls`, `others`, `finish`,
-    /// `usage`, `counts` (input, output, reasoning, cache read and cache write without overlap), `model` and `error`,
-    /// as `Told` in `sdk/told.py` defines them.
+    /// What the SDK returned, up to the end of the answer or an error: `text`, `refusal`, `thoughts`, `calls`,
+    /// `others`, `finish`, `usage`, `counts` (tokens of input, output, reasoning, cache read and cache write, without
+    /// overlap), `model` and `error`. `Told` in `sdk/told.py` defines them.
     pub reported: Value,
 }
 
-/// Lets the SDKs read `answers`, in order, in one run of the script; `directory` as for [`super::check`].
+/// Lets the SDKs read `answers`, in order, in one run of the script. `directory` has the same meaning as for
+/// [`super::check`].
 ///
 /// # Errors
 ///

@@ -11,16 +11,16 @@ use super::{Embedder, quantized};
 use crate::fields::Field;
 use crate::search_document::{SearchDocument, kind};
 
-/// The maximum number of embedded characters of a message: more than models accept, and enough to determine its
-/// subject.
+/// The maximum number of characters of a document that are passed to the embedder: more than models accept, and enough
+/// to determine the subject of a message.
 const CHARS: usize = 2_000;
 
-/// Embeds at most `limit` titles and messages of people and agents that have no vector of this embedder yet, the newest
-/// first. Returns the number of embedded documents. Tool output and reasoning are not embedded; credentials are left
-/// out.
+/// Embeds at most `limit` documents that have no vector of this embedder yet, the newest first: titles, and messages of
+/// people and agents. Tool output and reasoning are not embedded, and credentials are removed. Returns the number of
+/// documents that were processed; 0 means that none is left.
 ///
 /// # Errors
-/// Those of the index and the embedder; the next call retries documents that still have no vector.
+/// Those of the index and of the embedder. The next call processes the same documents again.
 pub fn fill(
     index: &dyn TextIndex,
     embedder: &dyn Embedder,
@@ -70,7 +70,8 @@ pub fn fill(
     Ok(documents.len())
 }
 
-/// The beginning of a document's text, without credentials.
+/// The text of a document that is embedded: its beginning, without credentials. Empty if there is none, or the document
+/// cannot be decoded.
 fn text_to_embed(body: &[u8]) -> String {
     let Ok(doc) = SearchDocument::decode(body) else {
         return String::new();
@@ -87,8 +88,8 @@ fn text_to_embed(body: &[u8]) -> String {
     text.chars().take(CHARS).collect()
 }
 
-/// Removes text that has the form of a credential: an embedder may be a remote service, and no search may find a text
-/// by a credential in it.
+/// Removes text that has the form of a credential. An embedder may be a remote service, and a search must not find a
+/// text by a credential that the text contains.
 pub(crate) fn without_credentials(text: &str) -> String {
     let (mut plain, mut from) = (String::with_capacity(text.len()), 0);
     for hidden in credentials(text) {

@@ -1,17 +1,17 @@
-//! An embedder without a model.
+//! An embedder without a model, for tests and benchmarks.
 
 use super::{EmbedError, Embedder, to_unit_length};
 
 const DIMENSIONS: usize = 256;
-/// Characters in a piece of a word.
+/// The number of characters in a piece of a word.
 const PIECE: usize = 3;
-/// The weight of a full word; each of its pieces has the weight 1.
+/// The weight of an entire word. Each piece of a word has the weight 1.
 const WORD: f32 = 2.0;
 
-/// Words and pieces of words, hashed into 256 dimensions.
+/// An embedder that hashes words and pieces of words into 256 dimensions.
 ///
-/// It matches shared words and shared pieces of words (`retry` and `retries`), not meaning. Tests and benchmarks need
-/// vectors that are the same on every machine.
+/// Texts are near each other if they share words or pieces of words (`retry` and `retries`), whatever their meanings.
+/// The vectors are the same on every machine, as tests and benchmarks need.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Hashing;
 
@@ -29,6 +29,7 @@ impl Embedder for Hashing {
     }
 }
 
+/// Returns the vector of one text.
 fn one(text: &str) -> Result<Vec<f32>, EmbedError> {
     let mut vector = vec![0.0; DIMENSIONS];
     let lower = text.to_lowercase();
@@ -52,8 +53,8 @@ fn one(text: &str) -> Result<Vec<f32>, EmbedError> {
     Ok(vector)
 }
 
-/// The lowest bits of the hash select the dimension, the highest bit the sign, so that collisions cancel out on
-/// average.
+/// Adds a word or a piece of one to the vector. The lowest bits of its hash select the dimension, and the highest bit
+/// selects the sign. Thus collisions cancel out on average.
 fn add(vector: &mut [f32], piece: &str, weight: f32) {
     let hash = mixed(piece);
     let sign = if hash >> 63 == 0 { weight } else { -weight };
@@ -63,7 +64,8 @@ fn add(vector: &mut [f32], piece: &str, weight: f32) {
     }
 }
 
-/// FNV-1a, its bits mixed as at the end of MurmurHash3: the same on every platform and in every build.
+/// A hash that is the same on every platform and in every build: FNV-1a, with its bits mixed as at the end of
+/// MurmurHash3.
 fn mixed(piece: &str) -> u64 {
     let hash = piece.bytes().fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
         (hash ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3)
@@ -105,7 +107,7 @@ mod tests {
         assert_eq!(vectors[0].len(), Hashing.dimensions());
         // These texts have no words to embed.
         assert!(vectors[1..].iter().flatten().all(|x| *x == 0.0));
-        // Stored vectors are compared with new ones: another hash would need another id.
+        // New vectors are compared with stored ones, so another hash function would need another id of the embedder.
         assert_eq!((mixed(""), mixed("word")), (MIXED_EMPTY, MIXED_WORD));
     }
 

@@ -1,4 +1,5 @@
-//! An embedding service of the operator's choice: `POST {url}/embeddings`, as in OpenAI's API and many others.
+//! Gets vectors from an embedding service that the operator chooses. The request is `POST {url}/embeddings`, as in
+//! OpenAI's API and many others.
 
 mod answer;
 
@@ -15,14 +16,18 @@ use super::{EmbedError, Embedder};
 
 /// The maximum number of texts per request.
 const BATCH: usize = 64;
-/// The maximum number of characters per text; a longer one is truncated. Services accept some 8,000 tokens.
+/// The maximum number of characters per text; a longer text is truncated. Services accept about 8,000 tokens per text,
+/// and a text usually has fewer tokens than characters.
 const MAX_TEXT_CHARS: usize = 8_000;
-/// The maximum number of bytes of an answer: enough for 64 vectors of 8,192 numbers.
+/// The maximum number of bytes of a response: enough for 64 vectors of 8,192 numbers.
 const MAX_ANSWER_BYTES: usize = 16 * 1024 * 1024;
-/// The maximum number of attempts per batch, when the service is overloaded or fails.
+/// The maximum number of attempts per batch. A batch is sent again only when the service is overloaded (429) or fails
+/// (5xx).
 const TRIES: u32 = 4;
-/// The first pause between two attempts. Each further pause is twice as long, or as long as the service requests.
+/// The first pause between two attempts. Each further pause is twice as long as the one before. If the service requests
+/// a pause (`Retry-After`), its length is used instead.
 const PAUSE: Duration = Duration::from_millis(250);
+/// The longest pause between two attempts, even if the service requests a longer one.
 const MAX_PAUSE: Duration = Duration::from_secs(10);
 
 /// The settings of an embedding service.
@@ -32,11 +37,11 @@ pub struct HttpSettings {
     pub url: String,
     /// The model, as the service calls it.
     pub model: String,
-    /// The number of elements of its vectors; vectors of another length are refused.
+    /// The number of elements of the model's vectors; vectors of another length are refused.
     pub dimensions: usize,
-    /// The key that is sent as a bearer token.
+    /// The key that is sent as a bearer token; `None` sends no `Authorization` header.
     pub key: Option<Key>,
-    /// The timeout of each request.
+    /// The timeout of each attempt.
     pub timeout: Duration,
 }
 
@@ -45,10 +50,10 @@ pub struct HttpSettings {
 pub struct Key(HeaderValue);
 
 impl Key {
-    /// Creates a key; white space around it, such as the end of a file's line, is trimmed.
+    /// Creates a key. White space around it, such as the newline at the end of a key file, is trimmed.
     ///
     /// # Errors
-    /// [`EmbedError::Malformed`] when it is empty or has characters that a header cannot hold.
+    /// [`EmbedError::Malformed`] when the key is empty or has characters that an HTTP header cannot contain.
     pub fn new(key: &str) -> Result<Self, EmbedError> {
         let key = key.trim();
         let value = HeaderValue::from_str(&format!("Bearer {key}")).ok();
@@ -86,7 +91,8 @@ struct EmbeddingRequest<'a> {
 }
 
 impl Http {
-    /// Creates the client; sends nothing yet. `runtime` must have several threads and outlive it.
+    /// Creates the embedder; sends nothing yet. `runtime` must be multi-threaded, and must outlive the embedder, which
+    /// runs its requests there.
     ///
     /// # Errors
     /// [`EmbedError::Malformed`] for invalid settings.
@@ -103,7 +109,7 @@ impl Http {
             let what = "a model and its number of dimensions are required";
             return Err(EmbedError::Malformed(what.to_owned()));
         }
-        // An already installed provider is used instead.
+        // Fails if the process already has a default TLS provider; that one is then used.
         let _ = rustls::crypto::ring::default_provider().install_default();
         let client = Client::builder()
             .redirect(reqwest::redirect::Policy::none())
@@ -123,7 +129,8 @@ impl Http {
         })
     }
 
-    /// Embeds one batch of nonblank texts; returns the vectors in the order of the texts.
+    /// Embeds one batch of at most [`BATCH`] nonblank texts, with retries; returns the vectors in the order of the
+    /// texts.
     fn batch(&self, texts: &[&str]) -> Result<Vec<Vec<f32>>, EmbedError> {
         let body = serde_json::to_vec(&EmbeddingRequest {
             model: &self.model,
@@ -148,7 +155,8 @@ impl Http {
         }
     }
 
-    /// Blocks until the runtime has run a future; also works on one of the runtime's own threads.
+    /// Runs a future on the runtime, and blocks until it has finished. The caller may be on one of the runtime's own
+    /// threads.
     fn run<T>(&self, what: impl Future<Output = T>) -> T {
         tokio::task::block_in_place(|| self.runtime.block_on(what))
     }
@@ -167,7 +175,8 @@ impl Http {
     }
 }
 
-/// A failed request: its error, and whether to retry it, with the pause that the service requests, if any.
+/// A failed request. `retry` is `None` if a retry is pointless; otherwise it contains the pause that the service
+/// requests, if it requests one.
 struct HttpFailure {
     error: EmbedError,
     retry: Option<Option<Duration>>,
@@ -179,7 +188,8 @@ impl From<EmbedError> for HttpFailure {
     }
 }
 
-/// The failure for an error status. It never quotes the answer's body, because services repeat keys and texts in it.
+/// Returns the failure for any status except 200. Its message never quotes the response's body, because services repeat
+/// keys and texts in it.
 fn http_failure(status: StatusCode, response: &Response) -> HttpFailure {
     let what = format!("status {}", status.as_u16());
     if status == StatusCode::TOO_MANY_REQUESTS || status.is_server_error() {
@@ -202,7 +212,8 @@ fn failed(error: reqwest::Error) -> HttpFailure {
     unavailable(&error.without_url()).into()
 }
 
-/// The failure for a missing answer. The caller has removed the address from the error, because it may contain a key.
+/// Returns the error for a request without a complete response; its message includes the causes of `error`. The caller
+/// must have removed the address from `error`, because an address may contain a key.
 fn unavailable(error: &reqwest::Error) -> EmbedError {
     let mut what = error.to_string();
     let mut cause = std::error::Error::source(error);
@@ -225,7 +236,8 @@ async fn read_body(mut response: Response) -> Result<Vec<u8>, HttpFailure> {
     Ok(bytes)
 }
 
-/// The address of requests. It is part of the embedder's id, which is displayed, so it must contain no secret.
+/// Returns the address to which requests are sent. The address is part of the embedder's id, which is displayed; an
+/// address that may contain a secret is therefore refused.
 fn endpoint(url: &str) -> Result<Url, EmbedError> {
     let wrong = |what: &str| Err(EmbedError::Malformed(format!("the address {what}")));
     let Ok(mut url) = Url::parse(url.trim_end_matches('/')) else {
@@ -245,7 +257,7 @@ fn endpoint(url: &str) -> Result<Url, EmbedError> {
     Ok(url)
 }
 
-/// The beginning of a text.
+/// Returns the first [`MAX_TEXT_CHARS`] characters of a text.
 fn beginning(text: &str) -> &str {
     let end = text.char_indices().nth(MAX_TEXT_CHARS);
     end.and_then(|(end, _)| text.get(..end)).unwrap_or(text)
@@ -262,7 +274,8 @@ impl Embedder for Http {
 
     fn embed(&self, texts: &[&str]) -> Result<Vec<Vec<f32>>, EmbedError> {
         let mut vectors = vec![vec![0.0; self.dimensions]; texts.len()];
-        // Services refuse an entire request when one of its texts is blank.
+        // Blank texts are not sent, and their vectors are zeros: services refuse an entire request when one of its
+        // texts is blank.
         let slots = vectors.iter_mut().zip(texts);
         let (mut slots, sent): (Vec<_>, Vec<_>) = slots
             .map(|(slot, text)| (slot, beginning(text)))

@@ -1,7 +1,8 @@
-//! all-MiniLM-L6-v2, computed in this process: a small English model, 384 dimensions (DESIGN §10).
+//! The embedding model all-MiniLM-L6-v2, which runs in this process: a small English model with vectors of 384
+//! dimensions (DESIGN §10).
 //!
-//! The operator installs its files ([`Installing`]); nothing is downloaded. Computing with them needs the
-//! feature `minilm`.
+//! The operator installs the model's files ([`Installing`]); nothing is downloaded. Running the model requires the
+//! feature `minilm`; without it, the files can be installed and checked, but not used.
 
 mod files;
 #[cfg(feature = "minilm")]
@@ -17,5 +18,5 @@ pub use files::{
 #[cfg(feature = "minilm")]
 pub use model::MiniLm;
 
-/// Whether this program can compute with the model's files.
+/// Whether this program can run the model, because it was built with the feature `minilm`.
 pub const IS_BUILT_IN: bool = cfg!(feature = "minilm");

@@ -1,4 +1,5 @@
-//! Indexes all changes at once: for a first build, and for callers who wait for it.
+//! Indexes all changes of a source in one call, for a first build and for callers that wait until the index is up to
+//! date.
 
 use std::sync::mpsc::sync_channel;
 
@@ -9,11 +10,13 @@ use super::compare::Compared;
 use super::source_index::SourceIndex;
 use super::step::{gone, text_bytes};
 
-/// The number of bytes of text per change of the index.
+/// Read sessions are collected until they contain this number of bytes of text; then they are written to the index in
+/// one change.
 const BATCH_BYTES: usize = 12 << 20;
-/// The maximum number of read sessions that wait for the index.
+/// The maximum number of sessions that are read ahead while the index is being written.
 const WAITING: usize = 2;
-/// The maximum number of rounds of an update: each lists the source again, since it may have changed meanwhile.
+/// The maximum number of rounds of an update. Each round lists the source again, because it may have changed during the
+/// round before.
 const ROUNDS: usize = 3;
 
 /// The progress of an update.
@@ -23,7 +26,7 @@ pub struct BuildProgress {
     pub sessions: usize,
     /// The total number of sessions to read.
     pub total: usize,
-    /// The number of documents of the read sessions.
+    /// The number of documents in these sessions.
     pub documents: usize,
     /// The number of bytes of folded text written to the index.
     pub text_bytes: usize,
@@ -32,8 +35,9 @@ pub struct BuildProgress {
 }
 
 impl SourceIndex {
-    /// Indexes all changed sessions, on two threads, until it is done or `stopped` returns true; sessions indexed by
-    /// then remain indexed. Reports its progress to `each`.
+    /// Indexes all changed sessions, until none is left or `stopped` returns true; sessions indexed by then remain
+    /// indexed. A second thread reads sessions while this one writes the index. Reports its progress to `each`, and
+    /// returns it.
     ///
     /// # Errors
     /// As [`SourceIndex::step`].
@@ -72,6 +76,7 @@ impl SourceIndex {
         Ok(())
     }
 
+    /// Removes the sessions that no longer exist from the index, then reads and indexes the changed ones.
     fn round(
         &self,
         compared: &Compared,
@@ -89,7 +94,7 @@ impl SourceIndex {
                 for todo in &compared.todo {
                     let read = self.read(todo);
                     let failed = read.is_err();
-                    // The receiver was dropped if the index has failed.
+                    // `send` fails after an error of the index, which drops the receiver.
                     if sender.send(read).is_err() || failed || stopped() {
                         return;
                     }

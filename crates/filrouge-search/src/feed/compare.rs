@@ -11,8 +11,8 @@ use filrouge_types::{ErrorCode, Failure, Timestamp};
 
 use super::{digest, index_scope};
 
-/// Marks, in [`filrouge_store::text_index::SessionEntry::updated`], a session that could not be fully read in the state
-/// that its stamp identifies: every search reads it from the source.
+/// The value of [`filrouge_store::text_index::SessionEntry::updated`] for a session that could not be fully read. Until
+/// its stamp changes, every search reads this session from the source.
 pub(super) const INCOMPLETE: i64 = i64::MIN;
 
 /// The sessions that an index covers at one moment.
@@ -24,13 +24,13 @@ pub struct IndexSnapshot {
     pub stale: Vec<Box<str>>,
     /// The number of stale sessions that can be indexed; the others have no fingerprint, or cannot be fully read.
     pub pending: usize,
-    /// The time of this snapshot.
+    /// The time at which the source was listed for this snapshot.
     pub as_of: Timestamp,
     /// The reason why no session is fresh: the index or the source does not answer.
     pub failed: Option<Failure>,
 }
 
-/// Fewer sessions than this are checked by one thread.
+/// Two threads compute the sessions' stamps if each has at least this many.
 const SESSIONS_PER_THREAD: usize = 16;
 
 /// An index compared with a listing.
@@ -45,7 +45,7 @@ pub(super) struct Compared {
 /// A session to be read.
 pub(super) struct Todo {
     pub(super) header: Arc<Header>,
-    /// The stamp to store: a hash of its fingerprint and its header.
+    /// The stamp to store: a hash of the session's fingerprint and header.
     pub(super) stamp: [u64; 2],
 }
 
@@ -100,14 +100,14 @@ pub(super) fn compare(
     })
 }
 
-/// The time at which a listing began.
+/// Returns the time at which a listing began.
 fn listing_start(now: Timestamp, listed: &Listed) -> Timestamp {
     let age = listed.began.elapsed().as_millis();
     let age = i64::try_from(age).unwrap_or(i64::MAX);
     Timestamp::from_millis(now.as_millis().saturating_sub(age)).unwrap_or(now)
 }
 
-/// The failure for a history that cannot be listed.
+/// Returns the failure for a source that cannot be listed.
 pub(crate) fn unlisted(why: &SourceError) -> Failure {
     Failure::new(ErrorCode::StoreUnavailable, why.to_string())
         .with_hint("check that it exists and that filrouge may read it")

@@ -1,11 +1,12 @@
-//! Hashes of texts, the same in every process and every version of the program.
+//! Hashes of texts and of the states of sessions. They are stored in indexes, so they are the same in every process and
+//! every version of the program.
 
 use filrouge_sources::{Fingerprint, Header};
 
-/// The version of the code that builds documents: when it changes, every session is read again.
+/// The version of the code that builds documents. When it changes, every session is read and indexed again.
 const DOCUMENTS_VERSION: u64 = 5;
 
-/// A digest of bytes, eight at a time.
+/// Returns a digest of bytes, computed from eight bytes at a time.
 pub(crate) fn of_bytes(bytes: &[u8]) -> u64 {
     let (words, rest) = bytes.as_chunks::<8>();
     let mut last = [0; 8];
@@ -21,14 +22,14 @@ pub(crate) fn of_bytes(bytes: &[u8]) -> u64 {
     fold(sum, 0xe703_7ed1_a0b4_28db)
 }
 
-/// The exclusive or of both halves of a product.
+/// Multiplies two numbers, and returns the exclusive or of both halves of the product.
 const fn fold(one: u64, other: u64) -> u64 {
     let product = one as u128 * other as u128;
     (product as u64) ^ ((product >> 64) as u64)
 }
 
-/// The stamp that an index stores for a session. It changes with the fingerprint, with the header, and with the version
-/// of the code that builds documents. `None` without a fingerprint.
+/// Returns the stamp that an index stores for a session. It changes with the fingerprint, with the header, and with the
+/// version of the code that builds documents. Returns `None` if there is no fingerprint.
 pub(crate) fn stamp(fingerprint: Option<Fingerprint>, header: &Header) -> Option<[u64; 2]> {
     let texts = [
         &header.title,

@@ -7,15 +7,15 @@ use filrouge_store::text_index::NewDocument;
 
 use crate::search_document::SearchDocument;
 
-/// The documents of a session to be indexed, and whether they are complete.
+/// Returns the documents of a session, to be indexed, and whether they are complete.
 pub(super) fn documents_of(
     header: &Header,
     conversation: &Conversation,
 ) -> (Vec<NewDocument>, bool) {
     let mut seen = HashSet::with_capacity(conversation.messages.len());
     let mut documents = Vec::with_capacity(conversation.messages.len() + 1);
-    // Two messages with one id would be one document: the session then counts as incomplete, so that every search reads
-    // it.
+    // An index has one document per id. If two messages have the same id, the session counts as incomplete, so that
+    // every search reads it from the source.
     let mut is_complete = conversation.skipped.is_empty();
     let messages = conversation.messages.iter().map(SearchDocument::of);
     for doc in SearchDocument::of_title(header).into_iter().chain(messages) {

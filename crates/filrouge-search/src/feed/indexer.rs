@@ -10,7 +10,7 @@ use super::indexes::Indexes;
 use super::source_index::SourceIndex;
 use super::step::StepOutcome;
 
-/// The interval at which sources are checked: `BUSY` while searches arrive, `CALM` otherwise.
+/// The intervals at which sources are checked for changes: `BUSY` while searches arrive, `CALM` otherwise.
 const BUSY: Duration = Duration::from_secs(1);
 const CALM: Duration = Duration::from_secs(30);
 /// The time after a search for which further searches are expected.
@@ -18,8 +18,8 @@ const BUSY_FOR: Duration = Duration::from_secs(60);
 /// The longest pause after a step.
 const PAUSE_MAX: Duration = Duration::from_secs(2);
 
-/// A thread that keeps indexes up to date in small steps, each followed by a pause as long as the step: it uses half a
-/// core at most. It ends when this is dropped.
+/// A thread that keeps indexes up to date in small steps. Each step is followed by a pause as long as the step, so the
+/// thread uses about half a core. The thread ends when this value is dropped.
 pub struct Indexer {
     /// A channel on which nothing is sent: dropping it ends the thread.
     stop: Option<Sender<()>>,
@@ -81,7 +81,7 @@ fn run(indexes: &Indexes, stopping: &Receiver<()>) {
     }
 }
 
-/// Works on one index for a while. Returns whether no work is left.
+/// Updates one index for about a second. Returns true if no work is left, or if the rest must be retried later.
 fn feed(index: &SourceIndex, stopping: &Receiver<()>) -> bool {
     let until = Instant::now() + BUSY;
     let stopped = || !wait_while_running(stopping, Duration::ZERO);
@@ -90,7 +90,7 @@ fn feed(index: &SourceIndex, stopping: &Receiver<()>) -> bool {
         let more = match index.step(&stopped) {
             Ok(StepOutcome::Done(_)) => true,
             Ok(StepOutcome::Idle) => tidy(index),
-            // Another process feeds the index, or the step failed, which is logged. Either is retried later.
+            // Another process feeds the index, or the step failed and logged why. Both cases are retried later.
             Ok(StepOutcome::Elsewhere) | Err(_) => false,
         };
         if !more {
@@ -101,7 +101,7 @@ fn feed(index: &SourceIndex, stopping: &Receiver<()>) -> bool {
     false
 }
 
-/// Runs a step of maintenance. Returns whether more work remains.
+/// Runs a step of maintenance of the index. Returns whether more maintenance remains.
 fn tidy(index: &SourceIndex) -> bool {
     match index.tidy() {
         Ok(more) => more,

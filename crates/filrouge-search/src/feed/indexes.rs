@@ -18,18 +18,20 @@ use super::source_index::{SourceIndex, locked};
 /// The time after which opening a failed index is retried.
 const RETRY_AFTER: Duration = Duration::from_secs(30);
 
-/// Opens the index in a file, or creates it.
+/// Opens the index in the file at a path, or creates it.
 pub type OpenIndex = Box<dyn Fn(&Path) -> Result<Arc<dyn TextIndex>, Failure> + Send + Sync>;
 
-/// The indexes of sources.
+/// The indexes of a library's sources. An index is opened at its first use.
 pub struct Indexes {
     dir: PathBuf,
     slots: Vec<Slot>,
     open: OpenIndex,
+    /// Whether [`Indexes::of`] creates missing indexes.
     creates: bool,
 }
 
-/// The index of one source; empty for a source that is never indexed.
+/// The place of one source's index. `source_and_file` is `None` for a source that is never indexed, because it has no
+/// path.
 #[derive(Default)]
 struct Slot {
     source_and_file: Option<(Arc<dyn Source>, PathBuf)>,
@@ -39,6 +41,7 @@ struct Slot {
 #[derive(Default)]
 struct SlotState {
     opened: Option<Arc<SourceIndex>>,
+    /// The time at which opening the index last failed.
     failed: Option<Instant>,
 }
 
@@ -47,11 +50,12 @@ struct SlotState {
 pub struct Overview {
     /// [`Source::name`].
     pub source: &'static str,
-    /// The storage forms of its sessions, as text.
+    /// The generations of the source's sessions, which are the forms in which its program stored them, separated by
+    /// commas.
     pub generation: String,
     /// [`Source::path`].
     pub source_path: PathBuf,
-    /// The path of the index, which may not exist.
+    /// The path of the index file, which may not exist.
     pub file: PathBuf,
     /// The sessions that the index covers; `None` without an index.
     pub snapshot: Option<Arc<IndexSnapshot>>,
@@ -61,8 +65,8 @@ pub struct Overview {
     pub sessions: usize,
 }
 
-/// The file name of a source's index: the program's name and a digest of the source's path. `None` for a source without
-/// a path.
+/// Returns the file name of a source's index: the program's name and a digest of the source's path. Returns `None` for
+/// a source without a path.
 #[must_use]
 pub fn file_name(source: &dyn Source) -> Option<String> {
     let path_digest = digest::of_bytes(source.path()?.as_os_str().as_bytes());
@@ -70,8 +74,9 @@ pub fn file_name(source: &dyn Source) -> Option<String> {
 }
 
 impl Indexes {
-    /// The indexes of `sources` in the folder `dir`, in the order of the library. If `creates` is set, a missing index is
-    /// created once its source has a session; otherwise it is never created.
+    /// Prepares the indexes of `sources`, which are in the order of the library, in the folder `dir`; opens none. With
+    /// `creates`, [`Indexes::of`] creates a missing index once its source has a session; without it, only
+    /// [`Indexes::make`] creates one.
     #[must_use]
     pub fn new(sources: &[Arc<dyn Source>], dir: &Path, creates: bool, open: OpenIndex) -> Self {
         let slot = |source: &Arc<dyn Source>| {
@@ -89,7 +94,8 @@ impl Indexes {
         }
     }
 
-    /// The index of the source at this position of the library, if there is one.
+    /// Opens the index of the source at this position of the library. Returns `None` if the index is missing and may
+    /// not be created, or cannot be opened; a failure is logged once, and opening is retried after half a minute.
     #[must_use]
     pub fn of(&self, source: usize) -> Option<Arc<SourceIndex>> {
         let slot = self.slots.get(source)?;
@@ -107,8 +113,8 @@ impl Indexes {
         })
     }
 
-    /// Opens or creates the index of the source at this position; `None` when the source is never indexed, or has no
-    /// sessions to index.
+    /// Opens the index of the source at this position of the library, or creates it, whatever `creates` is. Returns
+    /// `None` if the source is never indexed, or if it has no index and no sessions.
     ///
     /// # Errors
     /// When the folder or the file cannot be created or opened.
@@ -149,7 +155,7 @@ impl Indexes {
         Ok(Arc::new(opened))
     }
 
-    /// The number of sources, with an index or without.
+    /// The number of sources, whether or not they have an index.
     #[must_use]
     pub fn len(&self) -> usize {
         self.slots.len()
@@ -161,7 +167,7 @@ impl Indexes {
         self.slots.is_empty()
     }
 
-    /// Whether a source that has sessions and could be indexed has no index.
+    /// Whether a source has no usable index although it has sessions and could be indexed.
     #[must_use]
     pub fn lacks_one(&self) -> bool {
         let lacks = |(at, slot): (usize, &Slot)| {
@@ -172,7 +178,7 @@ impl Indexes {
         self.slots.iter().enumerate().any(lacks)
     }
 
-    /// Opens all indexes that can be opened.
+    /// Returns all indexes that can be opened or created, as [`Indexes::of`] does.
     #[must_use]
     pub fn open_all(&self) -> Vec<Arc<SourceIndex>> {
         (0..self.slots.len()).filter_map(|at| self.of(at)).collect()
@@ -186,11 +192,12 @@ impl Indexes {
         opened.filter_map(|index| index.last_used()).max()
     }
 
-    /// The state of the index of the source at this position; `None` when the source is never indexed, or has neither
-    /// an index nor sessions.
+    /// Describes the index of the source at this position of the library; creates no index. Returns `None` if the
+    /// source is never indexed, or has neither an index nor sessions. A source that cannot be listed counts as one
+    /// without sessions.
     ///
     /// # Errors
-    /// Those of an index that cannot be opened or read.
+    /// When the index cannot be opened or read.
     pub fn overview(&self, source: usize) -> Result<Option<Overview>, Failure> {
         let slot = self.slots.get(source);
         let Some((origin, file)) = slot.and_then(|slot| slot.source_and_file.as_ref()) else {

@@ -1,23 +1,25 @@
-//! The lock that admits one feeder of an index at a time, among all processes.
+//! The file lock that admits one feeder of an index at a time, among all processes. A feeder is whoever changes the
+//! index.
 
 use std::fs::{File, OpenOptions, TryLockError};
 use std::io;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 
-/// The acquired lock; the system releases it when the process ends in any way.
+/// The acquired lock. It is released when this value is dropped, or by the system when the process ends in any way.
 #[derive(Debug)]
 pub(crate) struct Feeding {
     _file: Option<File>,
 }
 
 impl Feeding {
-    /// The lock of an index that no other process can open.
+    /// Returns the lock of an index that no other process can open; it needs no file.
     pub(crate) const fn alone() -> Self {
         Self { _file: None }
     }
 
-    /// Acquires the lock; `None` while another feeder holds it.
+    /// Acquires the lock in the file at `path`, which is created if missing; does not wait. Returns `None` while
+    /// another feeder has the lock.
     pub(crate) fn begin(path: &Path) -> io::Result<Option<Self>> {
         let file = OpenOptions::new()
             .create(true)

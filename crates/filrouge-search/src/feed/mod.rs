@@ -1,10 +1,10 @@
 //! Keeps indexes up to date with histories that other programs write (DESIGN §10).
 //!
-//! A [`SourceIndex`] is one source and its index. One step lists the source, compares fingerprints, reads the sessions
-//! that differ and updates their documents. [`SourceIndex::snapshot`] returns the sessions whose current state is
-//! indexed: a search finds those through the index and reads the others from the source. [`Indexes`] contains the
-//! indexes of a library, one file each; an [`Indexer`] keeps them up to date while a process runs. If an index fails,
-//! searches still work: without an index, every session is read.
+//! A [`SourceIndex`] is one source and its index. [`SourceIndex::step`] lists the source, compares fingerprints, reads
+//! the sessions whose fingerprints differ, and updates their documents. [`SourceIndex::snapshot`] returns the sessions
+//! whose current state is indexed: a search finds these through the index, and reads the others from the source.
+//! [`Indexes`] contains the indexes of a library, one file each; an [`Indexer`] keeps them up to date while a process
+//! runs. If an index fails, searches still work: they read every session.
 
 mod build;
 mod compare;
@@ -28,13 +28,13 @@ pub use step::StepOutcome;
 
 use filrouge_store::text_index::{IndexScope, Shard};
 
-/// The one shard of a foreign history.
+/// The shard of a history that another program writes. An index of such a history has only this one.
 #[must_use]
 pub fn shard() -> Shard {
     Shard::default()
 }
 
-/// The scope of a search in a foreign history.
+/// The scope of a search in a history that another program writes: the complete index.
 #[must_use]
 pub fn index_scope() -> IndexScope {
     IndexScope::Shard(shard())

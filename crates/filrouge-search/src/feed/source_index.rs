@@ -18,18 +18,20 @@ use super::lock::Feeding;
 pub struct SourceIndex {
     pub(super) source: Arc<dyn Source>,
     pub(super) index: Arc<dyn TextIndex>,
+    /// As in [`SourceIndex::new`].
     pub(super) lock: Option<PathBuf>,
-    /// The last comparison, with its listing of the source.
+    /// The newest comparison, with the listing that it used; `None` if there was none since the index last changed.
     last: Mutex<Option<(Listed, Arc<Compared>)>>,
     last_used: Mutex<Option<Instant>>,
     errors: AtomicU64,
-    /// The kinds of failures that were logged already.
+    /// The error codes of the failures that were logged already.
     logged: Mutex<HashSet<ErrorCode>>,
 }
 
 impl SourceIndex {
-    /// An index of `source` alone. `lock` is a file next to the index: of all processes with the same lock file, only
-    /// one feeds the index at a time.
+    /// Combines `source` and its index, which contains no other source. `lock` is the path of a lock file: of all
+    /// processes that use the same file, only one feeds the index at a time. `None` if no other process can open the
+    /// index.
     #[must_use]
     pub fn new(source: Arc<dyn Source>, index: Arc<dyn TextIndex>, lock: Option<PathBuf>) -> Self {
         Self {
@@ -55,8 +57,9 @@ impl SourceIndex {
         &self.index
     }
 
-    /// The sessions that the index covers now, by a listing that is at most `max_age` old. When the index or the source
-    /// fails, no session is fresh.
+    /// Returns the sessions that the index covers. It uses the listing of the newest comparison if that is younger than
+    /// `max_age`; otherwise it lists the source again. When the index or the source fails, no session is fresh. Counts
+    /// as a use of the index.
     #[must_use]
     pub fn snapshot(&self, max_age: Duration) -> Arc<IndexSnapshot> {
         let is_young = |(listed, _): &&(Listed, Arc<Compared>)| listed.began.elapsed() < max_age;
@@ -67,7 +70,8 @@ impl SourceIndex {
         self.snapshot_of(&self.listed())
     }
 
-    /// The sessions that the index covers, by this listing of the source.
+    /// Returns the sessions that the index covers, according to this listing of the source. Counts as a use of the
+    /// index.
     #[must_use]
     pub fn snapshot_of(&self, listed: &Result<Listed, Failure>) -> Arc<IndexSnapshot> {
         *locked(&self.last_used) = Some(Instant::now());
@@ -86,7 +90,7 @@ impl SourceIndex {
         Listed::now(&*self.source).map_err(|why| unlisted(&why))
     }
 
-    /// Compares the index with a listing; returns the last comparison if it is of the same listing.
+    /// Compares the index with a listing; returns the newest comparison if it used the same listing.
     pub(super) fn compared(&self, listed: &Listed) -> Result<Arc<Compared>, Failure> {
         let mut last = locked(&self.last);
         if let Some((before, compared)) = last.as_ref()
@@ -105,7 +109,7 @@ impl SourceIndex {
         Ok(compared)
     }
 
-    /// Empties the index unless another process feeds it. Returns whether it was emptied.
+    /// Empties the index, unless another process feeds it. Returns whether the index was emptied.
     ///
     /// # Errors
     /// Those of the index.
@@ -119,7 +123,7 @@ impl SourceIndex {
     }
 
     /// Runs a small step of maintenance that keeps searches fast, unless another process feeds the index. Returns
-    /// whether more work remains.
+    /// whether another step is needed; false if another process feeds the index.
     ///
     /// # Errors
     /// Those of the index.
@@ -136,13 +140,13 @@ impl SourceIndex {
         *locked(&self.last_used)
     }
 
-    /// The number of failures of the index.
+    /// The number of failures of the index and of its source.
     #[must_use]
     pub fn errors(&self) -> u64 {
         self.errors.load(Ordering::Relaxed)
     }
 
-    /// Counts a failure of the index; the first of its kind is logged.
+    /// Counts a failure of the index or its source, and logs it if it is the first with its error code.
     pub fn note(&self, why: &Failure) {
         self.errors.fetch_add(1, Ordering::Relaxed);
         if locked(&self.logged).insert(why.code) {
@@ -154,7 +158,8 @@ impl SourceIndex {
         }
     }
 
-    /// A snapshot in which all listed sessions are stale.
+    /// Returns the snapshot after a failure: all listed sessions are stale. `listed` is `None` if the source could not
+    /// be listed.
     fn all_stale(&self, listed: Option<&Listed>, why: Failure) -> IndexSnapshot {
         let headers = listed.map(|listed| &listed.listing.headers);
         let headers = headers.into_iter().flatten();
@@ -168,12 +173,12 @@ impl SourceIndex {
         }
     }
 
-    /// Drops the last comparison, because the index has changed.
+    /// Drops the newest comparison, because the index has changed.
     pub(super) fn changed(&self) {
         *locked(&self.last) = None;
     }
 
-    /// Acquires the lock for feeding the index; `None` while another process holds it.
+    /// Acquires the lock for feeding the index; returns `None` while another feeder has it.
     pub(super) fn feeding(&self) -> Result<Option<Feeding>, Failure> {
         let Some(path) = &self.lock else {
             return Ok(Some(Feeding::alone()));
@@ -193,7 +198,7 @@ impl std::fmt::Debug for SourceIndex {
     }
 }
 
-/// Locks a mutex even if it is poisoned: its content is valid even if the last holder panicked.
+/// Locks a mutex even if it is poisoned: its content is valid even if a thread panicked while it held the lock.
 pub(super) fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

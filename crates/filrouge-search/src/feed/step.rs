@@ -1,5 +1,5 @@
-//! A small step of indexing: list the sessions, compare their fingerprints, read those that differ, and update their
-//! documents.
+//! A small step of indexing: list the sessions, compare their fingerprints, read the sessions whose fingerprints
+//! differ, and update their documents.
 
 use std::time::{Duration, Instant};
 
@@ -19,7 +19,7 @@ const STEP_BYTES: usize = 4 << 20;
 /// The outcome of a step.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum StepOutcome {
-    /// Some sessions were indexed; this many are left.
+    /// Some sessions were read, or removed from the index. This many are left to read.
     Done(usize),
     /// No session had changed.
     Idle,
@@ -28,8 +28,8 @@ pub enum StepOutcome {
 }
 
 impl SourceIndex {
-    /// Indexes some of the changed sessions: a few, or a single large one. Failures are counted; the first of each kind
-    /// is logged.
+    /// Removes the sessions that no longer exist from the index, and indexes changed ones until a limit of time or text
+    /// is reached or `stopped` returns true. Failures are counted; the first with each error code is logged.
     ///
     /// # Errors
     /// Those of the index, and of a source that cannot be listed or does not answer.
@@ -68,13 +68,14 @@ impl SourceIndex {
         Ok(StepOutcome::Done(left))
     }
 
-    /// Reads a session and returns the update that makes the index current; `None` when the session no longer exists.
+    /// Reads a session, and returns the update that makes the index current for it; `None` if the session no longer
+    /// exists.
     pub(super) fn read(&self, todo: &Todo) -> Result<Option<SessionUpdate>, Failure> {
         let header = &todo.header;
         let (documents, is_complete) = match self.source.read(&header.id) {
             Ok(conversation) => documents::documents_of(header, &conversation),
             Err(ReadError::Gone) => return Ok(None),
-            // The session's header record cannot be read.
+            // Not even the record that identifies the session can be read.
             Err(ReadError::Skipped(_)) => (Vec::new(), false),
             Err(ReadError::Unavailable(why)) => {
                 return Err(Failure::new(ErrorCode::StoreUnavailable, why));
@@ -99,12 +100,12 @@ impl SourceIndex {
     }
 }
 
-/// The bytes of an update's folded texts.
+/// The number of bytes of an update's folded texts.
 pub(super) fn text_bytes(update: &SessionUpdate) -> usize {
     update.documents.iter().map(|one| one.folded.len()).sum()
 }
 
-/// The updates that remove sessions that no longer exist.
+/// Returns the updates that remove the sessions that no longer exist.
 pub(super) fn gone(compared: &Compared) -> Vec<IndexUpdate> {
     let gone = compared.gone.iter().cloned();
     gone.map(|key| IndexUpdate::Gone((shard().realm, key)))

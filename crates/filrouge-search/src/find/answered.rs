@@ -1,4 +1,4 @@
-//! Finds the answers to similar earlier questions.
+//! Finds the answer to an earlier question, for searches for similar questions.
 
 use filrouge_sources::Role;
 use filrouge_store::text_index::{CandidateFilter, CandidateQuery, DocumentNo, SessionNo};
@@ -9,18 +9,19 @@ use super::texts::read;
 use crate::fields::Field;
 use crate::search_document::{SearchDocument, kind};
 
-/// The number of messages after a question that are examined.
+/// The maximum number of the agent's messages after a question that are examined.
 const EXAMINED: usize = 32;
 
-/// A question that an index contains.
+/// A question that an index contains, with its time in milliseconds.
 pub(super) struct IndexQuestion {
     pub(super) session: SessionNo,
     pub(super) document: DocumentNo,
     pub(super) created: i64,
 }
 
-/// Passes the answer to `take`: the agent's first message with text between the question and the user's next question;
-/// if none has text, its first message in that range. `None` when no message of the agent follows.
+/// Finds the answer to a question, and returns what `take` makes of it. The answer is the agent's first message with
+/// text between the question and the user's next question; if none has text, it is the agent's first message in that
+/// range. Returns `None` if no message of the agent follows.
 pub(super) fn answer_to<R>(
     place: &Place<'_>,
     question: &IndexQuestion,

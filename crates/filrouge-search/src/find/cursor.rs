@@ -1,8 +1,8 @@
 //! Cursors: the positions from which searches continue.
 //!
-//! A cursor contains everything that the next page needs: a fingerprint of the request, the last session shown, the
-//! time that the order is computed for, whether the order uses meaning, and, when one session is searched alone, how
-//! many of its matches were shown. No state is kept between pages.
+//! A cursor contains everything that the next page needs: a fingerprint of the request, the session with which the page
+//! before ended, the time for which the order is computed, whether the order uses meaning and, when one session is
+//! searched alone, how many of its matches were shown. The server keeps no state between pages.
 
 use filrouge_sources::LibraryError;
 
@@ -20,15 +20,18 @@ pub(super) struct Cursor {
     pub(super) updated: i64,
     /// That session's id.
     pub(super) id: String,
-    /// The number of its matches that were shown; 0 when no more are to be shown.
+    /// The number of that session's matches that were shown; 0 when the next page begins after that session.
     pub(super) shown: usize,
-    /// The time at which the first page was built, in milliseconds since 1970: the age of sessions is relative to it.
+    /// The time at which the first page was built, in milliseconds since 1970. On all pages, the age of sessions is
+    /// relative to this time.
     pub(super) now: i64,
-    /// Whether the question was embedded: an order that uses meaning cannot continue without it.
+    /// Whether the question was embedded for the first page. If so, the next page needs its embedding too, because it
+    /// continues the same order.
     pub(super) embedded: bool,
 }
 
 impl Cursor {
+    /// Parses the cursor `text`. Fails if it is not a cursor, or belongs to another search than `ask`.
     pub(super) fn read(text: &str, ask: &Ask) -> Result<Self, LibraryError> {
         let invalid = |text: &str| LibraryError::Invalid(text.to_owned());
         match Self::parts(text) {
@@ -42,7 +45,7 @@ impl Cursor {
         }
     }
 
-    /// Parses a cursor; returns it with the fingerprint of its request.
+    /// Parses a cursor; returns it after the fingerprint of its request.
     fn parts(text: &str) -> Option<(u64, Self)> {
         let mut words = text.strip_prefix(PREFIX).unwrap_or_default().splitn(7, '.');
         let request = u64::from_str_radix(words.next()?, 16).ok()?;
@@ -78,7 +81,8 @@ impl Cursor {
         format!("{PREFIX}{request:x}.{now}.{score}.{updated}.{shown}.{embedded}.{id}")
     }
 
-    /// Whether a session was shown on an earlier page.
+    /// Whether a session was shown on an earlier page and needs no further page. `score`, `updated` and `id` are those
+    /// of the session.
     pub(super) fn was_shown(&self, score: i64, updated: i64, id: &str) -> bool {
         if self.id == id {
             return self.shown == 0;
@@ -87,15 +91,16 @@ impl Cursor {
     }
 }
 
-/// The time at which the first page of a cursor's search was built, in milliseconds since 1970; `None` for text that is
-/// not a cursor. A caller that computes times of an [`Ask`] relative to now must compute those of later pages from this
-/// time: a request with other times is another search.
+/// Returns the time at which the first page of a cursor's search was built, in milliseconds since 1970; `None` for text
+/// that is not a cursor. A caller that computes times of an [`Ask`] relative to now must, for later pages, compute them
+/// relative to this time: a request with other times is another search.
 #[must_use]
 pub fn started_at(cursor: &str) -> Option<i64> {
     Cursor::parts(cursor).map(|(_, cursor)| cursor.now)
 }
 
-/// A hash of the query and its filters, the same in every process (FNV-1a).
+/// Returns a hash of everything in a request that must be equal on all pages, such as the query and the filters. It is
+/// the same in every process (FNV-1a).
 fn fingerprint(ask: &Ask) -> u64 {
     let one_page = Ask {
         limit: 0,

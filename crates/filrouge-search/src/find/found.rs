@@ -14,7 +14,7 @@ use crate::rank::Evidence;
 pub(super) struct Found<'c> {
     pub(super) id: Cow<'c, str>,
     pub(super) updated: i64,
-    /// Its entry in the catalog; `None` for one of the ledger.
+    /// Its entry in the catalog; `None` for a session that the ledger's index found.
     pub(super) entry: Option<&'c Entry>,
     pub(super) evidence: Evidence,
     pub(super) score: i64,
@@ -23,14 +23,14 @@ pub(super) struct Found<'c> {
 
 /// Where a session was found.
 pub(super) enum FoundIn {
-    /// In its source, from which all of it was read.
+    /// In its source: the complete session was read.
     Source,
     /// In the index at this position in `Places::indexed`.
     Index(usize, InSession),
 }
 
 impl<'c> Found<'c> {
-    /// A session of which all documents were read.
+    /// Creates the result for a session whose documents were all read from its source.
     pub(super) fn read(entry: &'c Entry, evidence: Evidence) -> Self {
         Self {
             id: Cow::Borrowed(&entry.header.id),
@@ -50,7 +50,7 @@ impl<'c> Found<'c> {
         }
     }
 
-    /// The probability that the session matches, and the estimated number of its matching messages.
+    /// Returns the probability that the session matches, and the estimated number of its matching documents.
     pub(super) fn estimated(&self) -> (f64, f64) {
         match self.inside() {
             #[allow(clippy::cast_precision_loss)]
@@ -59,7 +59,7 @@ impl<'c> Found<'c> {
         }
     }
 
-    /// Whether the session is certain to be shown, without a further scan.
+    /// Whether it is certain, without a further scan, that the session has something to show.
     pub(super) fn is_sure(&self) -> bool {
         self.inside()
             .is_none_or(|inside| inside.has_match() || !inside.near.is_empty())
@@ -87,15 +87,17 @@ impl FoundSessions<'_> {
     }
 }
 
-/// The notices of a search and the time it is valid for.
+/// The notices of a search, and the time for which its results are valid.
 #[derive(Clone, Default)]
 pub(super) struct Remarks {
     pub(super) notices: Vec<String>,
-    /// The time up to which all indexes are current, in milliseconds since 1970: that of the oldest one.
+    /// The time up to which all used indexes are current, in milliseconds since 1970: the earliest of their times.
+    /// `None` if no index was used.
     pub(super) as_of: Option<i64>,
 }
 
 impl Remarks {
+    /// Records that a used index is current up to the time `at`.
     pub(super) fn known_at(&mut self, at: i64) {
         self.as_of = Some(self.as_of.map_or(at, |other| other.min(at)));
     }
@@ -107,7 +109,8 @@ impl Remarks {
         }
     }
 
-    /// Adds the notice that an index does not answer. The reason is only logged, because only the operator may know it.
+    /// Adds the notice that an index does not answer. The reason is only logged: the operator may know it, callers may
+    /// not.
     pub(super) fn unanswered(&mut self, why: &Failure) {
         tracing::warn!(code = why.code.as_str(), detail = %why.detail, "a search index does not answer");
         let text = "a search index does not answer: its history was scanned";

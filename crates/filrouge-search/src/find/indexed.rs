@@ -1,8 +1,9 @@
 //! Searches one index: reads its candidates and keeps those that match.
 //!
-//! If there are few candidates, all are scanned. If there are many, a few per session are scanned, the likeliest
-//! sessions first; the number of matches among the others is estimated and marked as such. Showing a session scans its
-//! remaining candidates, so that only matching documents are shown, and the pages together show all of them.
+//! To scan a candidate is to read its text and to compare it with the query. If there are few candidates, all are
+//! scanned. If there are many, a few per session are scanned, the likeliest sessions first; the number of matches among
+//! the others is estimated, and marked as an estimate. Showing a session scans its remaining candidates, so that only
+//! matching documents are shown, and the pages together show all of them.
 
 use std::cmp::Reverse;
 use std::collections::HashMap;
@@ -21,48 +22,49 @@ use super::query::PreparedQuery;
 use super::texts::read;
 use crate::rank::Evidence;
 
-/// The default for the number of candidates up to which all are scanned before an answer.
+/// The default of [`IndexSearch::max_candidates`].
 pub(super) const MAX_SCANNED: usize = 300;
-/// With more candidates, scanning stops early: the number of scanned candidates, and the number of matching sessions (a
-/// full page), from which it may stop.
+/// If there are too many candidates to scan all, scanning stops as soon as it has scanned at least the first number of
+/// candidates, and found matches in at least the second number of sessions, a full page.
 const SAMPLE: (usize, usize) = (100, 20);
-/// The number of candidates of a session that are scanned first, and the number of matches after which no more are
-/// scanned.
+/// The number of candidates of each session that the first round scans, and the number of matches in a session from
+/// which no more of its candidates are scanned.
 const SCANNED_PER_SESSION: (usize, usize) = (2, 4);
 
 /// A search in one index.
 pub(super) struct IndexSearch<'a> {
     pub(super) index: &'a dyn TextIndex,
     pub(super) reach: &'a IndexScope,
-    /// Only these sessions.
+    /// The sessions to search; `None` for all within `reach`.
     pub(super) sessions: Option<&'a [SessionNo]>,
     pub(super) query: &'a PreparedQuery<'a>,
-    /// The agent of a session, to which its messages without an agent belong.
+    /// Returns the agent of a session, to which its messages without an agent belong.
     pub(super) agent: &'a (dyn Fn(SessionNo) -> Option<Box<str>> + Sync),
-    /// The number of candidates up to which all are scanned; a search of one session scans all.
+    /// If there are at most this many candidates, all are scanned; if there are more, at most this many are scanned. A
+    /// search of one session scans all, however many.
     pub(super) max_candidates: usize,
 }
 
-/// The number of documents that are read together; each thread repeatedly reads the next ones.
+/// The number of documents that a thread reads in one call of the index.
 const READ_TOGETHER: usize = 32;
 
 /// Documents, each by the position of its session and its position among that session's candidates.
 type Batch = Vec<(usize, usize)>;
 /// The agents of sessions, by the sessions' positions.
 type Agents = HashMap<usize, Option<Box<str>>>;
-/// The evidence of documents, by the same positions.
+/// Documents by the positions of a [`Batch`], each with its evidence; `None` for a document that does not match.
 type Weighed = Vec<((usize, usize), Option<Evidence>)>;
 
 /// Iterates over the sessions in rounds, a few documents of each at a time.
 struct Round {
     /// The position of the next session.
     next: usize,
-    /// The number of documents that this round returns of each session.
+    /// The number of documents that this round takes of each session.
     per_session: usize,
 }
 
 impl IndexSearch<'_> {
-    /// The sessions that match or may match.
+    /// Returns the sessions that match or may match, with the results of the scan.
     pub(super) fn find(&self) -> Result<Vec<InSession>, Failure> {
         if self.sessions.is_some_and(<[_]>::is_empty) {
             return Ok(Vec::new());
@@ -89,7 +91,7 @@ impl IndexSearch<'_> {
         Ok(sessions)
     }
 
-    /// Scans some candidates of each session until enough were scanned, and estimates the rest.
+    /// Scans some candidates of each session until enough were scanned, and estimates how many of the others match.
     fn sample(&self, sessions: &mut [InSession]) -> Result<(), Failure> {
         let (enough, page) = SAMPLE;
         let (mut scanned, mut round) = (0, Round::new());
@@ -111,7 +113,8 @@ impl IndexSearch<'_> {
         Ok(())
     }
 
-    /// Scans a batch; returns the number of its documents that still existed.
+    /// Scans a batch, and records the results in `sessions`. Returns the number of scanned documents, which excludes
+    /// those that no longer exist.
     fn scan(&self, sessions: &mut [InSession], batch: &Batch) -> Result<usize, Failure> {
         let agents = self.agents(sessions, batch);
         let pieces: Vec<&[(usize, usize)]> = batch.chunks(READ_TOGETHER).collect();
@@ -131,7 +134,8 @@ impl IndexSearch<'_> {
         Ok(scanned)
     }
 
-    /// The evidence of the documents that still exist.
+    /// Reads documents and compares them with the query; omits those that no longer exist. Ends early once the query is
+    /// stopped.
     fn weighed(
         &self,
         sessions: &[InSession],
@@ -155,7 +159,7 @@ impl IndexSearch<'_> {
         Ok(weighed)
     }
 
-    /// The agents of a batch's sessions; empty unless a filter names an agent.
+    /// Returns the agents of a batch's sessions; empty unless a filter names an agent.
     fn agents(&self, sessions: &[InSession], batch: &Batch) -> Agents {
         let mut agents = Agents::new();
         if self.query.filter.names_agent() {
@@ -169,7 +173,7 @@ impl IndexSearch<'_> {
         agents
     }
 
-    /// The documents that may match.
+    /// Asks the index for the documents that may match.
     fn candidates(&self) -> Result<Vec<Candidate>, Failure> {
         let filter = self.query.filter;
         self.index.candidates(&CandidateQuery {
@@ -192,7 +196,8 @@ impl Round {
         }
     }
 
-    /// The next documents, at most `room`, of sessions that do not have enough matches yet; empty when none is left.
+    /// Returns the next documents to scan, at most `room`, of sessions that do not have enough matches yet; empty when
+    /// none is left. A new round takes twice as many documents of each session.
     fn batch(&mut self, sessions: &[InSession], room: usize) -> Batch {
         let mut batch = self.rest_of_round(sessions, room);
         if batch.is_empty() {
@@ -222,15 +227,16 @@ impl Round {
     }
 }
 
-/// The terms that an index can narrow by.
+/// Drops the terms by which an index cannot narrow a search.
 fn narrowing(mut terms: Vec<Vec<String>>) -> Vec<Vec<String>> {
     terms.retain(|term| term.iter().all(|literal| narrows(literal)));
     terms
 }
 
-/// Groups candidates by session, in the order they are shown: the title, then messages by time. With `likely`, sessions
-/// whose title is a candidate come first, then those known to contain whole words, then those with the latest
-/// candidate.
+/// Groups candidates by session, in the order in which a session shows them: the title, then messages by time. With
+/// `likely`, it also sorts the sessions by how likely they match: first the sessions whose title is a candidate, then
+/// those with a candidate that is known to contain the query's terms as whole words, then those with the newest
+/// candidates.
 fn by_session(mut candidates: Vec<Candidate>, likely: bool) -> Vec<InSession> {
     // Candidates arrive with the newest number first; reversed, they are mostly sorted already.
     candidates.reverse();

@@ -1,4 +1,4 @@
-//! The candidates of one session of an index: those that match, and those not scanned yet.
+//! The candidates of one session of an index: which of them match, and which were not scanned yet.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -7,28 +7,29 @@ use filrouge_store::text_index::{DocumentNo, SessionNo};
 
 use crate::rank::Evidence;
 
-/// The candidates and the evidence of one session.
+/// The candidates of one session, and the evidence of those that match.
 #[derive(Debug)]
 pub(super) struct InSession {
     /// The session's number in the index.
     pub(super) session: SessionNo,
     pub(super) evidence: Evidence,
-    /// The documents that may match: the session's range of an array that all sessions share; the title first, then
-    /// messages by time.
+    /// The documents that may match, the title first, then messages by time: an array that all sessions share, and this
+    /// session's range in it.
     candidates: (Arc<[DocumentNo]>, Range<usize>),
-    /// The positions of the scanned candidates, and whether each matches; `None` for a document that was removed
-    /// meanwhile.
+    /// The positions of the scanned candidates among the session's candidates, and whether each matches; `None` for a
+    /// document that no longer existed.
     scanned: Vec<(usize, Option<bool>)>,
-    /// The number of matching candidates, with an estimate for unscanned ones.
+    /// The number of matching candidates, of which those not scanned are estimated.
     pub(super) about: f64,
     /// The probability that any candidate matches, from 0 to 1.
     pub(super) likely: f64,
-    /// The documents of similar meaning, the nearest first; shown when no candidate matches.
+    /// The documents that are similar to the question, the nearest first. They are shown only when no candidate
+    /// matches.
     pub(super) near: Vec<DocumentNo>,
 }
 
 impl InSession {
-    /// A session of which no candidate was scanned yet.
+    /// Creates a session of which no candidate was scanned yet.
     pub(super) fn of(session: SessionNo, candidates: (Arc<[DocumentNo]>, Range<usize>)) -> Self {
         Self {
             session,
@@ -41,7 +42,7 @@ impl InSession {
         }
     }
 
-    /// A session that was found by meaning.
+    /// Creates a session without candidates, which was found because this document is similar to the question.
     pub(super) fn near(session: SessionNo, document: DocumentNo) -> Self {
         Self {
             near: vec![document],
@@ -49,7 +50,8 @@ impl InSession {
         }
     }
 
-    /// The matching documents and the unscanned candidates, in order, each with whether it is known to match.
+    /// Returns the matching documents and the candidates that were not scanned, in the order of the candidates; true
+    /// for a document that is known to match.
     pub(super) fn documents(&self) -> impl Iterator<Item = (DocumentNo, bool)> {
         let mut scanned = self.scanned.iter().peekable();
         let all = self.candidates().iter().enumerate();
@@ -78,7 +80,7 @@ impl InSession {
         all.get(own.clone()).unwrap_or_default()
     }
 
-    /// Whether some candidates were not scanned.
+    /// Whether some candidates were not scanned yet.
     pub(super) fn has_unscanned(&self) -> bool {
         self.scanned.len() < self.candidates.1.len()
     }
@@ -89,7 +91,8 @@ impl InSession {
         scanned.filter(|(_, holds)| *holds == Some(true)).count()
     }
 
-    /// Records the evidence of the candidate at a position; `None` for the evidence of a removed document.
+    /// Records the result of scanning the candidate at position `at`: its evidence, `Some(None)` if it does not match,
+    /// or `None` if the document no longer existed.
     pub(super) fn record(&mut self, at: usize, evidence: Option<Option<Evidence>>) {
         let holds = evidence.map(|found| found.is_some());
         self.scanned.push((at, holds));
@@ -98,8 +101,8 @@ impl InSession {
         }
     }
 
-    /// The positions of the next candidates to scan, at most `limit`: the first candidate, which often is the title or
-    /// the question, and some at equal distances, as a sample of the rest.
+    /// Returns the positions of the next candidates to scan, at most `limit`: the first candidate, which often is the
+    /// title or the question, and others at equal distances, as a sample of the rest.
     pub(super) fn next(&self, limit: usize) -> Vec<usize> {
         let is_left = |at: &usize| self.scanned.iter().all(|(scanned, _)| scanned != at);
         let left: Vec<usize> = (0..self.candidates.1.len()).filter(is_left).collect();
@@ -112,7 +115,7 @@ impl InSession {
         first.into_iter().chain(middles.copied()).collect()
     }
 
-    /// Computes the totals, with `shares` as the estimate for unscanned candidates.
+    /// Computes the session's totals. `shares` estimates how many of the candidates that were not scanned match.
     pub(super) fn sum_up(&mut self, shares: &Shares) {
         self.scanned.sort_unstable();
         let open = self.candidates.1.len() - self.scanned.len();
@@ -143,7 +146,8 @@ pub(super) fn to_count(about: f64) -> usize {
     whole
 }
 
-/// The shares of scanned candidates that match: among the first candidates of sessions, and among the others.
+/// The shares of matching documents among the scanned candidates: one for the first candidate of every session, one for
+/// all other candidates.
 #[derive(Default)]
 pub(super) struct Shares {
     first: Share,
@@ -172,8 +176,8 @@ impl Shares {
 }
 
 impl Share {
-    /// The share, computed as if one more candidate had been scanned and half of it matched, because an unscanned
-    /// candidate may match even if no scanned one did.
+    /// Returns the share, computed as if one more candidate had been scanned and had half matched: a candidate that was
+    /// not scanned may match even if no scanned one did.
     #[allow(clippy::cast_precision_loss)]
     fn value(&self) -> f64 {
         (self.held as f64 + 0.5) / (self.scanned as f64 + 1.0)

@@ -1,7 +1,7 @@
 //! Search in a ledger, limited to what a caller may see.
 //!
-//! Every query to the index names the owner: documents of others are neither read nor counted. Before a session is
-//! shown, the ledger also checks that the caller may see it.
+//! Every query to the index names the owner: documents of other owners are neither read nor counted. In addition,
+//! before a session is shown, the ledger checks that the caller may see it.
 
 use std::collections::HashMap;
 use std::future::Future;
@@ -38,8 +38,8 @@ pub struct LedgerSearch {
 }
 
 impl LedgerSearch {
-    /// Searches the sessions of the engine's ledger that `caller` may see, by the index that `feed` maintains; without
-    /// a feed, the ledger is scanned. `runtime` is the engine's.
+    /// Prepares a search of the sessions that `caller` may see in the engine's ledger. It uses the index that `feed`
+    /// maintains; without a feed, it scans the ledger. `runtime` is the engine's.
     #[must_use]
     pub fn new(
         engine: Arc<Engine>,
@@ -55,11 +55,12 @@ impl LedgerSearch {
         }
     }
 
+    /// Returns the ledger's index, if there is a feed.
     pub(super) fn index(&self) -> Option<&dyn TextIndex> {
         Some(self.feed.as_ref()?.index())
     }
 
-    /// The session, if the caller may see it.
+    /// Returns the header of a session; `None` if the session does not exist or the caller may not see it.
     pub(super) fn header(&self, id: &str) -> Result<Option<Header>, Failure> {
         let Ok(id) = id.parse::<SessionId>() else {
             return Ok(None);
@@ -81,12 +82,13 @@ impl LedgerSearch {
         })
     }
 
+    /// Returns the part of the index that the caller may see.
     pub(super) fn index_scope(&self) -> IndexScope {
         index_scope_of(&self.engine.index_feed, &self.caller)
     }
 
-    /// The ledger as a source to be scanned: used until its index is complete for the first time, or when the index
-    /// does not answer.
+    /// Returns the ledger as a source to be scanned. It is used until the index is complete for the first time, and
+    /// when the index does not answer.
     pub(super) fn source(&self) -> LedgerSource {
         LedgerSource::new(
             self.engine.clone(),
@@ -95,8 +97,9 @@ impl LedgerSearch {
         )
     }
 
-    /// Waits until the index has read the newest commits. Returns the time up to which it is current, in milliseconds
-    /// since 1970; `None` when it is not complete.
+    /// Waits until the index has read the newest commits, but at most about [`CATCH_UP`]. Returns the time up to which
+    /// the index is current, in milliseconds since 1970. Returns `None` if there is no index, or if it does not contain
+    /// every session that it should: the ledger must then be scanned.
     pub(super) fn catch_up(
         &self,
         stopped: &(dyn Fn() -> bool + Sync),
@@ -109,8 +112,8 @@ impl LedgerSearch {
         Ok(progress.as_of.filter(|_| knows).map(Timestamp::as_millis))
     }
 
-    /// Whether the index contains every session that the caller may see: none of them was forgotten and still waits to
-    /// be read again.
+    /// Whether the index contains every session that the caller may see. It lacks the sessions that it was made to
+    /// forget and that were not read again yet; their stamp is zero.
     fn knows_all(&self, index: &dyn TextIndex) -> Result<bool, Failure> {
         let sessions = index
             .state(SessionSelection::Within(&self.index_scope()))?
@@ -119,18 +122,18 @@ impl LedgerSearch {
     }
 }
 
-/// A session, if the caller may see it.
+/// Turns the error for a session that does not exist, or that the caller may not see, into `None`.
 pub(super) fn seen(read: Result<Session, Failure>) -> Result<Option<Session>, Failure> {
     match read {
         Ok(session) => Ok(Some(session)),
-        // A store that does not answer does not show whether the session exists.
+        // While the store does not answer, it is unknown whether the session exists.
         Err(why) if why.code.retry() => Err(why),
         Err(_) => Ok(None),
     }
 }
 
 impl LedgerSearch {
-    /// The numbers of the sessions to search; `None` for all.
+    /// Returns the numbers, in the index, of the sessions to which filters restrict the search; `None` to search all.
     pub(super) fn sessions_to_search(
         &self,
         index: &dyn TextIndex,
@@ -148,7 +151,8 @@ impl LedgerSearch {
         if !query.filter.names_project() {
             return Ok(None);
         }
-        // An import notes the project only in the session's header. The newest headers are listed together.
+        // The index may not know the project of an imported session, which only its header contains. One call lists the
+        // newest headers; headers beyond the end of a truncated list are read one by one.
         let listing = self.source().list().map_err(|why| unlisted(&why))?;
         let listed = listing.headers.iter().map(|header| (&*header.id, header));
         let listed: HashMap<&str, _> = listed.collect();
@@ -174,6 +178,7 @@ impl LedgerSearch {
     }
 }
 
+/// The error of a search that needs something that does not answer: the ledger, its index, or the embedder.
 pub(super) fn unanswered(why: Failure) -> LibraryError {
     LibraryError::Unavailable(why)
 }

@@ -1,7 +1,7 @@
 //! Search by meaning, which also finds messages that use other words (DESIGN §10).
 //!
-//! Up to three lists are fused by their ranks: sessions that contain all words, messages that share the rarest of them,
-//! and messages whose meaning is nearest.
+//! Up to three lists are fused into one order by the ranks in them: sessions that contain all words of the query,
+//! messages that share its rarest words, and messages whose meaning is nearest to it.
 
 use std::borrow::Cow;
 use std::collections::HashMap;
@@ -19,15 +19,16 @@ use crate::ask::Mode;
 use crate::embed::{Embedder, quantized, without_credentials};
 use crate::rank::{rank_weight, rounded};
 
-/// For a session without all words: the maximum number of its messages that are shown from each list.
+/// The maximum number of messages that each of the two lists of messages contributes to a session.
 const MESSAGES_PER_LIST: usize = 3;
 
-/// The weight of the list of sessions that contain all words: a rank in it counts as much as the same rank in both other
-/// lists together, because the caller asked for these words.
+/// The weight of the list of sessions that contain all words. A rank in this list counts as much as the same rank in
+/// both other lists together, because the caller asked for these words.
 const ALL_WORDS: f64 = 2.0;
 
-/// Embeds the question; `None` without an embedder, or when it fails, with a notice. Later pages use the embedding only
-/// if the first page did, and fail if they then cannot: otherwise the pages would not have one order.
+/// Embeds the question `text`. Returns `None`, and mostly adds a notice, if there is no embedder, it fails, or the text
+/// has nothing to embed. `cursor` is that of a later page: such a page uses the embedding only if the first page did,
+/// and fails if the first page did and this one cannot, because all pages must have the same order.
 pub(super) fn embedded(
     embedder: Option<&dyn Embedder>,
     text: &str,
@@ -77,7 +78,8 @@ pub(super) fn embedded(
     }
 }
 
-/// Adds the near messages, and orders all sessions by their ranks in the lists.
+/// Adds the messages that are similar to the question, and computes the scores of all sessions from their ranks in the
+/// lists.
 pub(super) fn add_meaning<'c>(
     query: &PreparedQuery<'_>,
     places: &Places<'c>,
@@ -103,7 +105,8 @@ pub(super) fn add_meaning<'c>(
                 all_by_words.push(by_words);
                 all_by_meaning.push(by_meaning);
             }
-            // The ledger is scanned instead; for a source, matches by meaning alone are missing.
+            // After an error of the ledger's index, the caller scans the ledger. After an error of a source's index,
+            // the sessions that only their meaning matches are missing.
             Err(why) if place.is_ledger() => return Err(unanswered(why)),
             Err(why) => all.remarks.unanswered(&why),
         }
@@ -117,10 +120,10 @@ pub(super) fn add_meaning<'c>(
     Ok(())
 }
 
-/// Messages that share words, and messages whose meaning is near.
+/// Two lists: the messages that share words with the question, and the messages whose meaning is near to it.
 type Lists<'c> = (Vec<Near<'c>>, Vec<Near<'c>>);
 
-/// The lists of one index. With [`Mode::Meaning`] and an embedded question, shared words are ignored.
+/// Returns the lists of one index. With [`Mode::Meaning`] and an embedded question, shared words are ignored.
 fn lists<'c>(nearby: &NearSearch<'_, 'c>) -> Result<Lists<'c>, Failure> {
     let query = nearby.query;
     let by_words = match query.vector {
@@ -134,12 +137,12 @@ fn lists<'c>(nearby: &NearSearch<'_, 'c>) -> Result<Lists<'c>, Failure> {
     Ok((by_words, by_meaning))
 }
 
-/// Fuses the lists into one order: the sessions found by words, in their order, and the messages that are near.
+/// Fuses three lists into one order: the sessions in `all`, which contain all words, and the two lists of messages.
 fn fuse<'c>(query: &PreparedQuery<'_>, lists: [Vec<Near<'c>>; 2], all: &mut FoundSessions<'c>) {
     all.order(query);
     let ranks = 0..all.sessions.len();
     let mut scores: Vec<f64> = ranks.map(|rank| ALL_WORDS * rank_weight(rank)).collect();
-    // The positions of the lists' sessions among all sessions.
+    // For each session of the two lists, its position in `all.sessions`; `None` while it is not among them.
     let ids = lists.iter().flatten().map(|near| (near.id.clone(), None));
     let mut places: HashMap<Cow<'c, str>, Option<usize>> = ids.collect();
     for (at, found) in all.sessions.iter().enumerate() {
@@ -174,7 +177,7 @@ fn fuse<'c>(query: &PreparedQuery<'_>, lists: [Vec<Near<'c>>; 2], all: &mut Foun
     }
 }
 
-/// Adds a near message to its session.
+/// Adds a similar message to its session, which is at the position `at` in `all.sessions`.
 fn add(near: &Near<'_>, all: &mut FoundSessions<'_>, at: usize) {
     if let Some(FoundIn::Index(_, inside)) =
         all.sessions.get_mut(at).map(|found| &mut found.found_in)

@@ -1,5 +1,5 @@
-//! One search over everything: foreign histories and the ledger, by their indexes where these are up to date, and by
-//! scanning the rest.
+//! One search over everything: the histories of other programs, and the ledger. It uses their indexes for the sessions
+//! whose current state is indexed, and scans the other sessions.
 
 mod answered;
 mod cursor;
@@ -43,26 +43,26 @@ use query::PreparedQuery;
 #[cfg(test)]
 pub(crate) use show::EXCERPTS;
 
-/// The time for which the state of an index is trusted without a new check: it bounds the age of [`Results::as_of`].
+/// The default of [`Searcher::fresh`]. It bounds the age of [`Results::as_of`].
 const FRESH: Duration = Duration::from_secs(1);
 
-/// Searches the sources of a library, and a ledger. Cheap to clone.
+/// Searches the sources of a library and, if there is one, a ledger. Cheap to clone.
 #[derive(Clone)]
 pub struct Searcher {
     library: Library,
     indexes: Option<Arc<Indexes>>,
     ledger: Option<LedgerSearch>,
-    /// Whether the ledger is among the sources of `library`, to be scanned.
+    /// Whether the ledger is scanned as one of the sources of `library`, instead of searched by its index.
     scans_ledger: bool,
     embedder: Option<Arc<dyn Embedder>>,
-    /// The number of candidates of an index up to which all are scanned.
+    /// As in [`IndexSearch::max_candidates`].
     max_candidates: usize,
-    /// The time for which the state of an index or a listing is trusted without a new check.
+    /// The time for which a listing of a source, and the comparison of its index with it, is used again.
     pub(crate) fresh: Duration,
 }
 
 impl Searcher {
-    /// Searches the sources of `library` by scanning them.
+    /// Creates a searcher that scans the sources of `library`.
     #[must_use]
     pub fn new(library: Library) -> Self {
         Self {
@@ -76,43 +76,47 @@ impl Searcher {
         }
     }
 
-    /// Uses these indexes. They belong to the first sources of the library, in the same order.
+    /// Uses these indexes. They must belong to the first sources of the library, in the same order; other sources are
+    /// scanned.
     #[must_use]
     pub fn with_indexes(mut self, indexes: Arc<Indexes>) -> Self {
         self.indexes = Some(indexes);
         self
     }
 
-    /// Searches a ledger as well. A session that a source of the library has under the same id is shown from that
-    /// source, unless the query excludes the source.
+    /// Searches a ledger in addition. If a source of the library has a session with the same id as one of the ledger,
+    /// the source's session is shown, unless the query excludes the source.
     #[must_use]
     pub fn with_ledger(mut self, ledger: LedgerSearch) -> Self {
         self.ledger = Some(ledger);
         self
     }
 
-    /// Also finds by meaning the documents that this embedder has embedded.
+    /// Also finds documents by their meaning, if this embedder has embedded them.
     #[must_use]
     pub fn with_embedder(mut self, embedder: Option<Arc<dyn Embedder>>) -> Self {
         self.embedder = embedder;
         self
     }
 
-    /// Scans at most this many candidates of an index before it answers, and estimates how many of the others match.
-    /// Default 300; with more candidates, 100 are enough if they fill a page. Shown hits are never estimated.
+    /// Sets the maximum number of candidates of an index that are scanned before a page is built; the default is 300.
+    /// If there are more candidates, scanning may stop after 100 of them, once their matches fill a page, and the
+    /// number of matches among the others is estimated. A session is never shown because of an estimate: only real
+    /// matches are.
     #[must_use]
     pub const fn with_max_candidates(mut self, candidates: usize) -> Self {
         self.max_candidates = candidates;
         self
     }
 
-    /// Searches. A page shows at most 500 sessions, the best first; totals cover all pages, and show whether they were
-    /// counted or estimated. Ends early once `stopped` returns true.
+    /// Searches, and returns a page of at most 500 sessions, the best first. The totals cover all pages, and say
+    /// whether they were counted or estimated. Fails with `Cancelled` once `stopped` returns true.
     ///
     /// # Errors
-    /// [`LibraryError::Invalid`] for a query or a cursor that cannot be understood; it names the character.
-    /// [`LibraryError::NoSession`] for a session that does not exist. [`LibraryError::Unavailable`] when the ledger
-    /// does not answer, or the embedder that the previous page used. [`LibraryError::Cancelled`].
+    /// [`LibraryError::Invalid`] for a query, a cursor or a limit that cannot be accepted; for a query, the message
+    /// names the character. [`LibraryError::NoSession`] if the query requires a session that does not exist.
+    /// [`LibraryError::Unavailable`] if the ledger does not answer, or if the page needs the question's embedding and
+    /// the embedder does not answer. [`LibraryError::Cancelled`].
     pub fn search(
         &self,
         ask: &Ask,
@@ -161,8 +165,8 @@ impl Searcher {
         self.answer(&query, &page, remarks)
     }
 
-    /// Answers by the ledger's index. If the index was never complete, or does not answer, the ledger is scanned like a
-    /// source.
+    /// Searches the ledger by its index and the library by its indexes. If the ledger's index is not complete, or does
+    /// not answer, the ledger is scanned like a source.
     fn answer(
         &self,
         query: &PreparedQuery<'_>,
@@ -190,7 +194,7 @@ impl Searcher {
             .search_places(query, page, without)
     }
 
-    /// A copy of this searcher that scans the ledger as a source.
+    /// Returns a copy of this searcher that scans the ledger as a source.
     fn scanning(&self, query: &PreparedQuery<'_>, ledger: &LedgerSearch) -> Self {
         let may_pass = |source: &&Arc<dyn Source>| query.filter.may_pass_source(source.name());
         let sources = self.library.sources();
@@ -241,6 +245,8 @@ impl Searcher {
         page.results(&places, query, all)
     }
 
+    /// Finds the sessions that contain all words and pass the filters: by the indexes, and by scanning the sessions
+    /// that no index covers.
     fn by_words<'c>(
         &self,
         query: &PreparedQuery<'_>,
@@ -270,7 +276,7 @@ impl Searcher {
         Ok(())
     }
 
-    /// The sessions of one index that match or may match.
+    /// Returns the sessions of one index that match or may match. `at` is the position of `place` in `places.indexed`.
     fn search_index<'c>(
         &self,
         query: &PreparedQuery<'_>,

@@ -1,5 +1,5 @@
-//! Messages of one index that are similar to a question: those nearest in meaning, and those that share its rarest
-//! words. Only titles and messages of people and agents are considered, not tool output.
+//! Finds messages of one index that are similar to a question: those nearest in meaning, and those that share its
+//! rarest words. Only titles and messages of people and agents are considered, not the output of tools.
 
 use std::borrow::Cow;
 use std::cmp::Reverse;
@@ -22,8 +22,9 @@ use crate::search_document::{folded_literal, kind};
 
 /// The maximum number of messages in each list.
 const NEAREST: usize = 100;
-/// The maximum number of messages examined to fill a list, without and with filters that need the messages themselves:
-/// some messages no longer exist, and many may not pass such filters.
+/// The maximum number of messages examined to fill a list. The first value is for searches without, the second for
+/// searches with filters that need the messages themselves, which many messages may not pass. Both exceed [`NEAREST`],
+/// because some messages no longer exist.
 const EXAMINED: (usize, usize) = (2 * NEAREST, 10 * NEAREST);
 /// The maximum number of words of a question that are used.
 const WORDS: usize = 32;
@@ -32,11 +33,11 @@ const WORDS: usize = 32;
 pub(super) struct Near<'c> {
     /// The score: a greater one is nearer. Scores are comparable only within lists of one kind.
     pub(super) score: i64,
-    /// Its session.
+    /// The id of its session.
     pub(super) id: Cow<'c, str>,
     updated: i64,
     entry: Option<&'c Entry>,
-    /// The position of its index in `Places::indexed`.
+    /// The position in `Places::indexed` of the index that contains it.
     place: usize,
     pub(super) session: SessionNo,
     pub(super) document: DocumentNo,
@@ -44,6 +45,7 @@ pub(super) struct Near<'c> {
 
 /// A search for similar messages in one place.
 pub(super) struct NearSearch<'p, 'c> {
+    /// The position of `place` in `Places::indexed`.
     pub(super) at: usize,
     pub(super) place: &'p Place<'c>,
     pub(super) query: &'p PreparedQuery<'p>,
@@ -77,7 +79,7 @@ impl<'c> NearSearch<'_, 'c> {
         self.passing(list.collect(), &[])
     }
 
-    /// Returns the messages that share the rarest words.
+    /// Returns the messages that share the question's rarest words.
     pub(super) fn by_words(&self) -> Result<Vec<Near<'c>>, Failure> {
         let terms = shared_words(self.query.text);
         if terms.is_empty() {
@@ -87,8 +89,8 @@ impl<'c> NearSearch<'_, 'c> {
         self.passing(scored(terms.len(), candidates), &terms)
     }
 
-    /// The best messages of a list that pass, with their sessions. `terms` are the words that they share; empty for a
-    /// list by meaning.
+    /// Returns the best messages of a list that pass the filters, with their sessions. `terms` are the question's words
+    /// by which the list was made; empty for a list by meaning.
     fn passing(&self, mut list: List, terms: &[Vec<String>]) -> Result<Vec<Near<'c>>, Failure> {
         let limit = examined(self.query);
         if list.len() > limit {
@@ -122,14 +124,15 @@ impl<'c> NearSearch<'_, 'c> {
         Ok(near.collect())
     }
 
-    /// Whether the shared words may be in masked credentials. An index contains all words of a text, also those in
-    /// credentials, and a query for the beginning of a key must reveal nothing.
+    /// Whether shared words count only outside of credentials, because these are masked. An index contains all words of
+    /// a text, including those in credentials, and a query for the beginning of a key must reveal nothing.
     const fn is_masked(&self, terms: &[Vec<String>]) -> bool {
         self.query.ask.mask && !terms.is_empty()
     }
 
-    /// Reads the messages and keeps those that pass the filters and contain no excluded term; with masked credentials,
-    /// those that share words outside of credentials, scored by these words alone.
+    /// Reads the messages, and keeps those that pass the filters and contain no excluded term. If credentials are
+    /// masked, it also drops the messages that share words only within credentials, and scores the others by the words
+    /// outside of credentials.
     fn filtered(
         &self,
         sessions: &HashMap<SessionNo, ShownSession<'_>>,
@@ -155,7 +158,7 @@ impl<'c> NearSearch<'_, 'c> {
                 let visible_terms = masked.then(|| matcher.visible_words(terms, doc));
                 passing.insert(document, visible_terms);
             }
-            // With masking the order is not known yet, so all are read.
+            // With masking, the final order is not known before all messages are read.
             (masked || passing.len() < NEAREST) && !(query.stopped)()
         })?;
         if !masked {
@@ -189,7 +192,7 @@ impl<'c> From<Near<'c>> for Found<'c> {
     }
 }
 
-/// The kinds of documents to compare: for similar questions only messages of people.
+/// Returns the kinds of documents to compare: in a search for similar questions, only messages of people.
 fn kinds(query: &PreparedQuery<'_>) -> u32 {
     let others = match query.ask.similar {
         Some(_) => 0,
@@ -203,18 +206,21 @@ const fn order((score, c): &(i64, Candidate)) -> Reverse<(i64, DocumentNo)> {
     Reverse((*score, c.document))
 }
 
-/// Whether filters or terms need the messages themselves.
+/// Whether messages must be read to apply the query's filters and excluded terms; otherwise the index alone can apply
+/// them.
 fn needs_messages(query: &PreparedQuery<'_>) -> bool {
     let matcher = &query.question.matcher;
     query.filter.depends_on_messages() || matcher.excludes_terms() || matcher.depends_on_calls()
 }
 
+/// Returns the maximum number of messages to examine: one value of [`EXAMINED`].
 fn examined(query: &PreparedQuery<'_>) -> usize {
     let (few, many) = EXAMINED;
     if needs_messages(query) { many } else { few }
 }
 
-/// Merges lists of one kind and keeps the best messages; of equal ones those of the first list.
+/// Merges lists of one kind, and keeps the [`NEAREST`] best messages; at equal scores, messages of an earlier list come
+/// first.
 pub(super) fn merged<'c>(lists: Vec<Vec<Near<'c>>>) -> Vec<Near<'c>> {
     let mut all: Vec<Near<'c>> = lists.into_iter().flatten().collect();
     all.sort_by_key(|near| Reverse(near.score));
@@ -222,7 +228,7 @@ pub(super) fn merged<'c>(lists: Vec<Vec<Near<'c>>>) -> Vec<Near<'c>> {
     all
 }
 
-/// The words of a question, each as a separate term.
+/// Returns the words of a question by which an index can narrow, each as a separate term.
 fn shared_words(text: &str) -> Vec<Vec<String>> {
     let words = text.split(|c: char| !c.is_alphanumeric() && c != '_');
     let mut words: Vec<String> = words.map(folded_literal).filter(|w| narrows(w)).collect();
@@ -234,7 +240,7 @@ fn shared_words(text: &str) -> Vec<Vec<String>> {
     words.into_iter().map(|word| vec![word]).collect()
 }
 
-/// Scores candidates by the terms that they contain, out of this many.
+/// Scores candidates by which of the `terms` terms they contain.
 fn scored(terms: usize, candidates: Vec<Candidate>) -> List {
     let weights = weights_of_terms(terms, &candidates);
     let score = |met: u64| {
@@ -246,7 +252,7 @@ fn scored(terms: usize, candidates: Vec<Candidate>) -> List {
     scored.collect()
 }
 
-/// The weight of each term: it is greater if fewer candidates contain the term.
+/// Returns the weight of each term: the fewer candidates contain the term, the greater is its weight.
 fn weights_of_terms(terms: usize, candidates: &[Candidate]) -> Vec<f64> {
     let mut held = vec![0_usize; terms];
     for candidate in candidates {

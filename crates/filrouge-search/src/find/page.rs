@@ -20,10 +20,10 @@ use crate::filter::Filter;
 /// The default and the maximum number of sessions of a page.
 const LIMIT: usize = 20;
 const LIMIT_MAX: usize = 500;
-/// The first and the largest number of sessions that are examined together, even when a page needs fewer; the number
-/// doubles each time.
+/// Sessions are examined in groups, because some turn out to have no hit. The first value is the minimum size of the
+/// first group, even if the page needs fewer. The minimum doubles with each group, up to the second value.
 const AHEAD: (usize, usize) = (2, 64);
-/// The number of sessions below which one thread examines them.
+/// Two threads examine a group if each has at least this many sessions.
 const SESSIONS_PER_THREAD: usize = 4;
 
 /// The size of a page, and the session after which it begins.
@@ -35,10 +35,11 @@ pub(super) struct Page<'a> {
     cursor: Option<&'a Cursor>,
 }
 
-/// Sessions, each with its hit, if any, and the number of its matches that were shown by then.
+/// Sessions, each with its hit, if any, and the number of its matches that this page and the earlier ones show; 0 for
+/// all.
 type Hits<'f, 'c> = Vec<(&'f Found<'c>, Option<(Hit, usize)>)>;
 
-/// The totals of all pages: counted where known, else estimated.
+/// The totals of all pages: counts where they are known, else estimates.
 struct Totals {
     sessions: f64,
     matches: f64,
@@ -62,7 +63,7 @@ impl Totals {
         totals
     }
 
-    /// Replaces a session's estimate with what was counted.
+    /// Replaces a session's estimate by the result of examining it: its hit, or `None` if it has none.
     fn replace_estimate(&mut self, found: &Found<'_>, hit: Option<&Hit>) {
         let (likely, about) = found.estimated();
         #[allow(clippy::cast_precision_loss)]
@@ -75,6 +76,7 @@ impl Totals {
 }
 
 impl<'a> Page<'a> {
+    /// Fails if a limit of the request exceeds its maximum.
     pub(super) fn of(
         ask: &Ask,
         filter: &Filter<'_>,
@@ -95,6 +97,7 @@ impl<'a> Page<'a> {
         })
     }
 
+    /// Builds the page of `all`, which are in their final order, with the totals and the cursor of the next page.
     pub(super) fn results(
         &self,
         places: &Places<'_>,
@@ -130,7 +133,7 @@ impl<'a> Page<'a> {
             (rest, least) = (remaining, AHEAD.1.min(2 * least));
         }
         more |= next.as_ref().is_some_and(|c| c.shown > 0);
-        // A next page is announced only if it is not empty.
+        // A cursor is returned only if the next page is not empty, so sessions are examined until one has a hit.
         while !more && !rest.is_empty() {
             let unsure = rest.iter().take_while(|found| !found.is_sure());
             let (ahead, remaining) = rest.split_at(unsure.take(least).count());
@@ -152,7 +155,8 @@ impl<'a> Page<'a> {
         })
     }
 
-    /// The cursor after a session; `end` is the number of its matches that were shown, 0 for all.
+    /// Returns the cursor that continues after a session; `end` is the number of its matches that were shown, 0 for
+    /// all.
     fn cursor_after(&self, query: &PreparedQuery<'_>, found: &Found<'_>, end: usize) -> Cursor {
         Cursor {
             score: found.score,
@@ -164,8 +168,8 @@ impl<'a> Page<'a> {
         }
     }
 
-    /// Returns sessions with excerpts of matches not shown yet, and the number of matches of each that were shown by
-    /// then, 0 for all; `None` for a session that turns out not to match, or no longer exists.
+    /// Examines the sessions `ahead`, and returns them with their hits, whose excerpts show matches that no earlier
+    /// page shows. A session has no hit if it turns out not to match, or no longer exists.
     fn hits<'f, 'c>(
         &self,
         places: &Places<'_>,
@@ -204,7 +208,7 @@ impl<'a> Page<'a> {
         seen.into_iter().map(hit).collect()
     }
 
-    /// Collects the excerpts of a session.
+    /// Collects the excerpts of a session, after those that earlier pages show.
     fn examine(
         &self,
         places: &Places<'_>,
@@ -220,6 +224,7 @@ impl<'a> Page<'a> {
         Ok((shown, by))
     }
 
+    /// Builds the hit of a session, and returns it with the number of matches shown so far; 0 for all.
     fn hit(
         query: &PreparedQuery<'_>,
         found: &Found<'_>,
@@ -243,7 +248,8 @@ impl<'a> Page<'a> {
     }
 }
 
-/// Confirms the excerpts of ledger sessions by their records.
+/// Takes the excerpts of sessions that the ledger's index found out of `seen`, and checks them against the ledger's
+/// records.
 fn confirm_ledger_excerpts(
     places: &Places<'_>,
     seen: &mut [(&Found<'_>, Option<(Shown, By)>)],
@@ -261,8 +267,8 @@ fn confirm_ledger_excerpts(
     }
 }
 
-/// The header and the confirmed excerpts of a session of the ledger; `None` when it no longer exists, or the caller may
-/// not see it.
+/// Takes the header and the confirmed excerpts of a session out of `confirmed`; `None` if the session no longer exists,
+/// the caller may not see it, or no record confirms any of its excerpts.
 fn of_ledger(
     found: &Found<'_>,
     confirmed: &mut ConfirmedExcerpts,
@@ -272,7 +278,7 @@ fn of_ledger(
     read.map_err(unanswered)
 }
 
-/// The notices about omitted results, and about how the query was understood.
+/// Returns all notices of a search, with those about omitted results and about how the query was understood.
 fn notices(places: &Places<'_>, query: &PreparedQuery<'_>, found: Vec<String>) -> Vec<String> {
     let mut notices = filrouge_sources::library::notices::of_catalog(places.catalog);
     notices.extend(found);

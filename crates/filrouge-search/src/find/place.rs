@@ -1,5 +1,5 @@
-//! The places that a search covers: the indexes of sources and of the ledger, each with the sessions to search in it,
-//! and the sessions that no index covers in their current state.
+//! The places that a search covers: the indexes of the sources and of the ledger, each with the sessions to search in
+//! it, and the sessions whose current state no index contains.
 
 use std::borrow::Cow;
 use std::collections::HashMap;
@@ -19,11 +19,12 @@ use crate::feed::{Indexes, SourceIndex, index_scope, unlisted};
 /// One index, with the part of it that is searched.
 pub(super) struct Place<'c> {
     history: History<'c>,
+    /// The part of the index that the caller may see.
     pub(super) reach: IndexScope,
     /// The sessions to search; `None` for all within reach.
     pub(super) only: Option<Vec<SessionNo>>,
-    /// The time up to which the index is current, in milliseconds since 1970; `None` for the ledger's index, for which
-    /// this is recorded earlier.
+    /// The time up to which the index is current, in milliseconds since 1970. `None` for the ledger's index, whose time
+    /// was recorded before the search.
     pub(super) as_of: Option<i64>,
 }
 
@@ -34,7 +35,7 @@ enum History<'c> {
     Ledger(&'c LedgerSearch, &'c dyn TextIndex),
 }
 
-/// A session of an index.
+/// A session of an index, as a result shows it.
 pub(super) struct ShownSession<'c> {
     pub(super) id: Cow<'c, str>,
     pub(super) updated: i64,
@@ -48,7 +49,7 @@ pub(super) struct Places<'c> {
     pub(super) catalog: &'c Catalog,
     pub(super) ledger: Option<&'c LedgerSearch>,
     pub(super) indexed: Vec<Place<'c>>,
-    /// The sessions that pass the filters and that no index covers in their current state.
+    /// The sessions that pass the filters and whose current state no index contains.
     pub(super) unindexed: Vec<&'c Entry>,
 }
 
@@ -64,7 +65,7 @@ impl<'c> Place<'c> {
         matches!(self.history, History::Ledger(..))
     }
 
-    /// Whether there is no session to search.
+    /// Whether it is known that there is no session to search; always false for the ledger.
     pub(super) fn is_empty(&self) -> bool {
         match &self.history {
             History::Source(_, fresh) => fresh.is_empty(),
@@ -89,7 +90,7 @@ impl<'c> Place<'c> {
         Some(fresh.get(at)?.1)
     }
 
-    /// Returns those of these sessions that are searched and shown from this place.
+    /// Returns those of the sessions `numbers` that still exist and are shown from this place, not from another source.
     pub(super) fn shown_sessions(
         &self,
         query: &PreparedQuery<'_>,
@@ -124,8 +125,8 @@ impl<'c> Place<'c> {
         Ok(named.collect())
     }
 
-    /// The agent to which a session's messages without an agent belong; `None` unless a filter names an agent. Also
-    /// `None` for a session that cannot be read, which is not shown either.
+    /// Returns the agent to which a session's messages without an agent belong. Returns `None` if it has no agent, if
+    /// no filter names an agent, or if the session cannot be read; such a session is not shown.
     pub(super) fn agent(&self, query: &PreparedQuery<'_>, no: SessionNo) -> Option<Box<str>> {
         if !query.filter.names_agent() {
             return None;
@@ -144,8 +145,9 @@ impl<'c> Place<'c> {
 }
 
 impl<'c> Places<'c> {
-    /// Prepares a search: determines the sessions that each index covers, and those that must be read. With `by_index`,
-    /// `ledger` is searched by its index; otherwise it is among the sources.
+    /// Prepares a search: determines the sessions that each index covers, and the sessions that must be read from their
+    /// sources. The duration is the maximum age of the comparison of an index with its source. With `by_index`,
+    /// `ledger` is searched by its index; otherwise it is among the sources of `library`.
     pub(super) fn of(
         query: &PreparedQuery<'_>,
         (library, catalog): (&'c Library, &'c Catalog),
@@ -177,6 +179,8 @@ impl<'c> Places<'c> {
         Ok(places)
     }
 
+    /// Adds the source at a position of the library: a place with its fresh sessions, if it has an index, and its other
+    /// sessions to `unindexed`.
     fn source(
         &mut self,
         query: &PreparedQuery<'_>,
@@ -215,6 +219,8 @@ impl<'c> Places<'c> {
         });
     }
 
+    /// Adds the ledger's index, unless the filters exclude the ledger, or require a session that is shown from a
+    /// source.
     fn ledger(
         &mut self,
         query: &PreparedQuery<'_>,

@@ -1,4 +1,4 @@
-//! A prepared search.
+//! The parts of a search that are prepared once: its filters, its terms and its vector.
 
 use filrouge_sources::library::Catalog;
 use filrouge_store::text_index::TITLE;
@@ -10,16 +10,18 @@ use crate::rank::Evidence;
 use crate::search_document::SearchDocument;
 use crate::weigh::{Words, weigh};
 
-/// A prepared search.
+/// A search, prepared once for all places that it covers.
 pub(super) struct PreparedQuery<'a> {
     pub(super) ask: &'a Ask,
     pub(super) question: &'a Question<'a>,
     pub(super) filter: &'a Filter<'a>,
     pub(super) words: &'a Words,
     pub(super) stopped: &'a (dyn Fn() -> bool + Sync),
+    /// The time at which the first page was built, in milliseconds since 1970.
     pub(super) now: i64,
     /// The text to search for by meaning; empty when there is none.
     pub(super) text: &'a str,
+    /// The question's vector; `None` if it was not embedded.
     pub(super) vector: Option<&'a QuestionVector>,
 }
 
@@ -31,8 +33,8 @@ pub(super) struct QuestionVector {
 }
 
 impl PreparedQuery<'_> {
-    /// Whether to search for documents that contain all words. Without any text to embed this is true in every mode:
-    /// then only the filters select.
+    /// Whether to search for documents that contain all words. In [`Mode::Meaning`] this is true only if the query has
+    /// no text, so that its filters alone select. It is false in a search for similar questions.
     pub(super) fn is_by_words(&self) -> bool {
         let by_meaning = self.ask.mode == Mode::Meaning && !self.text.is_empty();
         self.ask.similar.is_none() && !by_meaning
@@ -49,7 +51,7 @@ impl PreparedQuery<'_> {
         self.filter.kinds() & (titles | !(1 << TITLE))
     }
 
-    /// The evidence of a message or a title in a session whose agent is `agent`; `None` when it does not match.
+    /// Returns the evidence of a message or a title in a session whose agent is `agent`; `None` if it does not match.
     pub(super) fn weigh(&self, agent: Option<&str>, doc: &SearchDocument<'_>) -> Option<Evidence> {
         let passes = self.filter.passes_document(agent, doc);
         passes
@@ -57,17 +59,19 @@ impl PreparedQuery<'_> {
             .flatten()
     }
 
-    /// Whether a message or a title matches, in a session whose agent is `agent`.
+    /// Whether a message or a title matches. `agent` is the agent of its session.
     pub(super) fn holds(&self, agent: Option<&str>, doc: &SearchDocument<'_>) -> bool {
         self.filter.passes_document(agent, doc) && self.question.matcher.is_in(doc)
     }
 
-    /// Whether a session of the ledger is read from the ledger: it is neither excluded nor read from another source.
+    /// Whether a session of the ledger is shown from the ledger: no filter excludes it, and it is not shown from a
+    /// source of the library that has the same session.
     pub(super) fn is_shown_from_ledger(&self, catalog: &Catalog, id: &str) -> bool {
         let mut left_out = self.filter.sessions(true);
         !self.is_shown_from_source(catalog, id) && left_out.all(|other| other != id)
     }
 
+    /// Whether a session is shown from a source of the library: one has it, and no filter excludes this source.
     pub(super) fn is_shown_from_source(&self, catalog: &Catalog, id: &str) -> bool {
         let entry = catalog.get(id);
         entry.is_ok_and(|entry| self.filter.may_pass_source(entry.header.source))

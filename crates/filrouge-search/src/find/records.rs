@@ -1,8 +1,8 @@
-//! Confirms the shown texts of a ledger by its verified records.
+//! Checks the texts of a ledger that a search shows against the ledger's verified records.
 //!
-//! An index narrows a search by its copies of the ledger's texts, and selects which of them to show. A copy is shown
-//! only if a verified record contains the same text: a program that edits the index, or restores redacted text in it,
-//! can change neither a shown text nor its author.
+//! An index narrows a search by its copies of the ledger's texts, and a search compares these copies with the query. A
+//! copy is shown only if a verified record contains the same text: a program that edits the index, or restores redacted
+//! text in it, can change neither a shown text nor its author.
 
 use std::collections::{BTreeSet, HashMap, HashSet};
 
@@ -16,13 +16,14 @@ use crate::answer::{Claim, Excerpt};
 use crate::ledger::{LedgerFeed, is_of_session, on_blocking_thread};
 use crate::search_document::{SearchDocument, process_hash};
 
-/// Sessions by their ids, each with the excerpts that its records confirm.
+/// Sessions by their ids, each with its header and the excerpts that its records confirm. `None` for a session that the
+/// caller may not see, and for one whose records confirm none of its excerpts.
 pub(super) type ConfirmedExcerpts =
     HashMap<Box<str>, Result<Option<(Header, Vec<Excerpt>)>, Failure>>;
 
 impl LedgerSearch {
-    /// Reads the records that these excerpts were copied from, of several sessions concurrently. `None` for a session
-    /// that the caller may not see, and for one whose records confirm none of its excerpts.
+    /// Checks excerpts against the verified records of their sessions; reads the sessions concurrently. The result has
+    /// no entry for a session if the ledger has no index.
     pub(super) fn confirm_excerpts(
         &self,
         sessions: Vec<(Box<str>, Vec<Excerpt>)>,
@@ -70,7 +71,7 @@ impl LedgerSearch {
         Ok((stale == 0 || stale < claimed).then_some((header, excerpts)))
     }
 
-    /// The hashes of the texts in a session's records, as far as the claims need them. Confirmed hashes are
+    /// Returns the hashes of the texts in a session's records, as far as the claims need them. Confirmed hashes are
     /// cached for the current state of the session.
     async fn read_claimed(
         &self,
@@ -78,7 +79,7 @@ impl LedgerSearch {
         (session, header): (&Session, &Header),
         claims: &[Claim],
     ) -> Result<HashSet<u64>, Failure> {
-        // Every change of a session's items adds a seq, also a redaction: `last_seq` identifies the state.
+        // Every change of a session's items, even a redaction, adds a seq: `last_seq` identifies the state.
         let (tenant, id) = (&session.tenant_id, &session.session_id);
         let state =
             |claimed: u64| process_hash(&(tenant.as_str(), id.as_str(), session.last_seq, claimed));
@@ -89,8 +90,8 @@ impl LedgerSearch {
             .collect();
         let all = claims.iter().map(|claim| claim.hash);
         read.extend(all.filter(|claimed| feed.confirmed.get(&state(*claimed)).is_some()));
-        // A text may depend on other turns (a result that joins its call, an id that occurs twice): then the whole
-        // session is read.
+        // First, only the turns of the claims are read. A text may depend on other turns (a result that joins its call,
+        // an id that occurs twice): if a claim remains unconfirmed, the complete session is read.
         for reads_whole in [false, true] {
             let unconfirmed = claims.iter().filter(|claim| !read.contains(&claim.hash));
             let unconfirmed: BTreeSet<u64> =
@@ -130,7 +131,7 @@ impl LedgerSearch {
     }
 }
 
-/// The hashes of the messages that begin with these items.
+/// Returns the hashes of the texts of the messages that begin with one of the items `first`.
 fn message_hashes(read: &Recorded, first: &BTreeSet<u64>) -> Vec<u64> {
     let units = units(read).units;
     let messages = units.iter().flat_map(|(_, messages)| messages);

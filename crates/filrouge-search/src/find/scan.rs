@@ -1,5 +1,5 @@
-//! Scans sessions that no index covers in their current state: each is read from its source, and all its documents are
-//! compared.
+//! Scans the sessions whose current state no index contains: each is read from its source, and all its documents are
+//! compared with the query.
 
 use std::collections::HashMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -12,10 +12,10 @@ use super::query::PreparedQuery;
 use super::texts::session_documents;
 use crate::rank::Evidence;
 
-/// The maximum number of sessions that are read through the cache; more would only evict its entries.
+/// Sessions are read through the library's cache if there are at most this many; more would only evict its entries.
 const CACHED: usize = 32;
 
-/// Adds the sessions that match.
+/// Adds those of the sessions `entries` that match to `all`, and notices about what could not be read.
 pub(super) fn add_matches<'c>(
     library: &Library,
     query: &PreparedQuery<'_>,
@@ -24,7 +24,7 @@ pub(super) fn add_matches<'c>(
 ) {
     let (cached, failed) = (entries.len() <= CACHED, Mutex::new(HashMap::new()));
     let sessions = on_two_threads(entries, 1, |entry| {
-        // After a source did not answer, no further session is read from it.
+        // A source that did not answer is not read again in this search.
         if (query.stopped)() || locked(&failed).contains_key(&entry.source) {
             return None;
         }
@@ -62,7 +62,7 @@ pub(super) fn add_matches<'c>(
     }
 }
 
-/// The evidence of a session, and whether all of it could be read.
+/// Reads a session; returns its evidence, and whether all of it could be read.
 fn of_session(
     library: &Library,
     query: &PreparedQuery<'_>,

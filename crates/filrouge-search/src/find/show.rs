@@ -1,4 +1,4 @@
-//! Excerpts of one session.
+//! Collects the excerpts of one session for a page.
 
 use filrouge_sources::library::{Entry, LibraryError};
 use filrouge_store::text_index::DocumentNo;
@@ -22,9 +22,9 @@ pub(super) const EXCERPTS_MAX: usize = 1_000;
 /// Collects excerpts of one session as they are found.
 pub(super) struct Shown {
     pub(super) excerpts: Vec<Excerpt>,
-    /// The number of matches that were seen.
+    /// The number of matches seen so far, including those that earlier pages show.
     pub(super) seen: usize,
-    /// The number of matches seen before the first one that did not fit; 0 when all fitted.
+    /// The number of matches seen before the first one that did not fit on the page; 0 if all fitted.
     pub(super) end: usize,
     max_excerpts: usize,
     /// The number of matches shown on earlier pages.
@@ -32,7 +32,7 @@ pub(super) struct Shown {
 }
 
 impl Shown {
-    /// An empty collection for the matches after the first `skip`, with at most `max_excerpts` excerpts.
+    /// Creates an empty collection of at most `max_excerpts` excerpts, for the matches after the first `skip`.
     pub(super) const fn after(skip: usize, max_excerpts: usize) -> Self {
         Self {
             excerpts: Vec::new(),
@@ -43,7 +43,8 @@ impl Shown {
         }
     }
 
-    /// Adds the excerpts of a match. Returns whether the maximum was already reached.
+    /// Counts a match, and adds its excerpts unless an earlier page shows them. Returns true if the maximum was reached
+    /// before, so that they did not fit.
     fn take(&mut self, excerpts: impl FnOnce() -> Vec<Excerpt>) -> bool {
         self.seen += 1;
         let full = self.excerpts.len() >= self.max_excerpts;
@@ -73,7 +74,7 @@ pub(super) enum By {
     Source(Failure),
 }
 
-/// Collects the excerpts of a session. Returns how it was found.
+/// Collects the excerpts of a session in `shown`. Returns how the session was found.
 pub(super) fn show(
     places: &Places<'_>,
     query: &PreparedQuery<'_>,
@@ -95,7 +96,7 @@ pub(super) fn show(
         (Err(why), None) => Err(unanswered(why)),
         (Err(why), Some(entry)) => {
             *shown = Shown::after(shown.skip, shown.max_excerpts);
-            // The source replaces the index, except for results that only an index can find.
+            // The source is read instead of the index, except for a session that was found only because it is similar.
             if inside.may_match() {
                 read_whole(places, query, entry, shown);
             }
@@ -126,7 +127,8 @@ fn cutter<'a>(query: &'a PreparedQuery<'_>, is_ledger: bool) -> Cutter<'a> {
     }
 }
 
-/// Collects the excerpts of an index's documents that match; without any, of those with similar meaning.
+/// Collects the excerpts of the documents that match, as the index stores them; if none matches, those of the documents
+/// that are similar to the question.
 fn indexed(
     place: &Place<'_>,
     query: &PreparedQuery<'_>,
@@ -153,7 +155,8 @@ fn indexed(
     Ok(By::Meaning)
 }
 
-/// Collects the excerpts of messages with similar meaning; for similar questions, with the answer after each.
+/// Collects the excerpts of the messages that are similar to the question. In a search for similar questions, the
+/// answer follows each of them.
 fn near(
     place: &Place<'_>,
     query: &PreparedQuery<'_>,

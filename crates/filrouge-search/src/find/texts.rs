@@ -1,5 +1,5 @@
-//! Reads all documents that are compared: the candidates of an index, and every document of a session that no index
-//! covers in its current state.
+//! Reads the documents that are compared with a query: the candidates of an index, and all documents of a session whose
+//! current state no index contains.
 
 use filrouge_sources::{Conversation, Header};
 use filrouge_store::text_index::{DocumentNo, TextIndex};
@@ -10,11 +10,12 @@ use crate::search_document::{Malformed, SearchDocument};
 /// A callback that receives a document, and returns whether to continue.
 pub(super) type Each<'e> = &'e mut dyn FnMut(DocumentNo, &SearchDocument<'_>) -> bool;
 
-/// Passes these documents, as the index stores them, to `each` in order until it returns false; documents that no
+/// Passes these documents, as the index stores them, to `each`, in order, until `each` returns false. Documents that no
 /// longer exist are skipped.
 ///
 /// # Errors
-/// When they cannot be read; the caller then reads the history itself.
+/// When the index cannot be read, or contains a malformed document; the caller then reads the history instead of the
+/// index.
 pub(super) fn read(
     index: &dyn TextIndex,
     documents: &[DocumentNo],
@@ -38,7 +39,7 @@ pub(super) fn read(
     Ok(())
 }
 
-/// The documents of a session as its source returned it: the title if `title` is set, then the messages by time.
+/// Returns the documents of a session that its source returned: the title if `title` is set, then the messages by time.
 pub(super) fn session_documents<'s>(
     header: &'s Header,
     conversation: &'s Conversation,

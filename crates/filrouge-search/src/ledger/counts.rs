@@ -2,7 +2,7 @@
 
 use filrouge_types::Timestamp;
 
-/// The counters of a feed of this process since it was created.
+/// The counters of a feed in this process, since the feed was created.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct FeedCounts {
     /// The number of documents that were written to the index.
@@ -11,15 +11,16 @@ pub struct FeedCounts {
     pub sessions: u64,
     /// The number of full reads of sessions, which `sessions` includes.
     pub complete: u64,
-    /// Reads that failed because of the session itself: it is not in the index until it changes again.
+    /// Reads that failed because of the session itself. The session is not in the index until it changes again.
     pub unreadable: u64,
-    /// Redactions and erasures that the index had missed and the feed applied later.
+    /// Sessions that the feed removed from the index, because the index had missed a redaction or an erasure.
     pub forgotten: u64,
-    /// Steps that were not applied, because something was forgotten meanwhile or another process was faster.
+    /// Steps whose results were discarded, because meanwhile something was forgotten or another process had updated the
+    /// index.
     pub refused: u64,
     /// Steps that failed, because of the ledger or the index.
     pub failed: u64,
-    /// The number of commits that were not examined yet, at the last check.
+    /// The number of commits that the feed had not examined at its newest check.
     pub lag_commits: u64,
     /// Excerpts that were not shown, because no verified record confirms the index's text.
     pub stale: u64,
@@ -30,13 +31,13 @@ pub struct FeedCounts {
 /// The progress of an index through its ledger.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Progress {
-    /// The number of commits that it has not read.
+    /// The number of commits that the index has not read.
     pub lag_commits: u64,
-    /// The time up to which all commits are in the index, in their state of that time or later; `None` if no commit is.
+    /// All commits up to this time are in the index. `None` if no commit is in the index.
     pub as_of: Option<Timestamp>,
-    /// Whether forgotten sessions wait to be read again, for example after one of their turns was redacted: `as_of`
-    /// does not apply to them.
+    /// Whether forgotten sessions wait to be read again, for example because one of their turns was redacted. `as_of`
+    /// does not apply to these sessions.
     pub forgotten: bool,
-    /// Whether all commits had been read, at the last check.
+    /// Whether no commit and no forgotten session was left to read.
     pub done: bool,
 }

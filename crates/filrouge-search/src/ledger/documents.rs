@@ -1,4 +1,5 @@
-//! Builds the update of an index from the turns that were read of a session.
+//! Builds the update of an index from what was read of a session. A unit is a part of a session whose documents the
+//! index replaces together: a turn, an item outside any turn, or the title.
 
 use std::collections::BTreeSet;
 
@@ -11,16 +12,16 @@ use filrouge_types::TenantId;
 use super::shard::shard_of;
 use crate::search_document::SearchDocument;
 
-/// The unit of a session's title.
+/// The number of the unit that contains a session's title.
 pub const TITLE_UNIT: u64 = u64::MAX >> 1;
 
-/// A flag in a stamp's second number: units of the session cannot be read separately, or their messages may have the
-/// same ids.
+/// A flag in the second number of a session's stamp: the session's units cannot be read separately, or messages in
+/// different units may have the same id.
 pub(super) const ENTANGLED: u64 = 1;
-/// A second flag in the same number: the session could not be read.
+/// Another flag in the same number: the session could not be read.
 pub(super) const UNREADABLE: u64 = 4;
 
-/// Whether no part of the session can be read separately.
+/// Whether the session must always be read as a whole.
 pub(super) const fn is_entangled(update: &SessionUpdate) -> bool {
     update.entry.stamp[1] & ENTANGLED != 0
 }
@@ -31,8 +32,8 @@ pub(super) fn weight(update: &SessionUpdate) -> usize {
     update.documents.iter().map(bytes).sum::<usize>() + 256
 }
 
-/// The update for a session that was read: all documents if the whole session was read, otherwise the title and the
-/// documents of the units that were read.
+/// Returns the update for what was read of a session. With `whole`, the complete session was read, and the update
+/// replaces all its documents; otherwise it replaces the title and the documents of the units that were read.
 pub(super) fn update_of(
     tenant: &TenantId,
     at_commit: &SessionAtCommit,
@@ -45,7 +46,7 @@ pub(super) fn update_of(
     for (unit, messages) in &units.units {
         documents.extend(messages.iter().map(|message| one(*unit, message)));
     }
-    // A turn of which no item is left and a turn that was replaced are also units, so that their old documents are
+    // Turns without items, and turns that were replaced, are included as units, so that their old documents are
     // removed.
     let turns = at_commit.conversation.turns.iter();
     let read: BTreeSet<u64> = units
@@ -76,10 +77,11 @@ fn title(header: &Header) -> Option<NewDocument> {
     Some(SearchDocument::of_title(header)?.document("", TITLE_UNIT))
 }
 
+/// Builds the document of a message.
 fn one(unit: u64, message: &Message) -> NewDocument {
     let doc = SearchDocument::of(message);
     match &*message.id {
-        // Another program may have given a message an empty id, but the document with an empty key is the title.
+        // Another program may have written a message with an empty id, but the empty key is the title's.
         "" => doc.document(&format!("~{}", message.seq.unwrap_or_default()), unit),
         id => doc.document(id, unit),
     }

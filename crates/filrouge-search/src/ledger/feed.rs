@@ -1,4 +1,5 @@
-//! The steps of the feed: read the next commits, find the sessions that they touched, and update the index.
+//! Keeps the ledger's index up to date in steps: a step reads the next commits, finds the sessions that they touched,
+//! and updates these in the index.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex as PlainMutex, MutexGuard, PoisonError};
@@ -27,7 +28,7 @@ const SESSIONS: usize = 256;
 const FORGOTTEN: usize = 64;
 /// The maximum duration of a step while a caller waits for it.
 const STEP: Duration = Duration::from_millis(500);
-/// The approximate number of bytes that such a step writes to the index.
+/// The approximate number of bytes that a step writes to the index while a caller waits for it.
 const STEP_BYTES: usize = 16 << 20;
 
 /// The number of messages that are embedded at once.
@@ -38,9 +39,9 @@ const CONFIRMED: usize = 1 << 16;
 /// The limits of a step: it ends after the session with which it reaches one of them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Effort {
-    /// Bytes written to the index.
+    /// The number of bytes written to the index.
     pub bytes: usize,
-    /// Time for reading.
+    /// The time spent on reading sessions.
     pub time: Duration,
 }
 
@@ -61,32 +62,36 @@ pub struct LedgerFeed {
     pub(super) clock: Arc<dyn Clock>,
     embedder: Option<Arc<dyn Embedder>>,
     state: Mutex<State>,
-    /// The failure of the last step, if it failed.
+    /// The failure of the newest step; `None` if it succeeded.
     failure: PlainMutex<Option<Failure>>,
     counts: PlainMutex<FeedCounts>,
-    /// The most recently shown excerpts that records have confirmed.
+    /// Hashes of recently shown excerpts that records have confirmed, each combined with the state of its session.
     pub(crate) confirmed: Cache<u64, ()>,
 }
 
 #[derive(Default)]
 struct State {
     page: Option<Page>,
-    /// The index's commit number at the last check.
+    /// The commit number up to which the index was complete at the newest check.
     at: u64,
+    /// The ledger's newest commit number at the newest check.
     newest: u64,
+    /// As in [`Progress`].
     as_of: Option<Timestamp>,
 }
 
 /// A page of commits that is being read.
 struct Page {
+    /// The position after which the page's commits begin.
     after: Position,
     touches: Touches,
-    /// The number of its sessions that are done.
+    /// The number of touched sessions that are already done.
     next: usize,
 }
 
 impl LedgerFeed {
-    /// A feed of `index` from the engine's ledger, for all tenants. It begins at the index's position.
+    /// Creates a feed that updates `index` from the engine's ledger, for all tenants. It continues from the position
+    /// that the index has stored.
     #[must_use]
     pub fn new(engine: Arc<Engine>, index: Arc<dyn TextIndex>, clock: Arc<dyn Clock>) -> Self {
         Self {
@@ -108,10 +113,10 @@ impl LedgerFeed {
         self
     }
 
-    /// Embeds a few messages. Returns whether there may be more.
+    /// Embeds a few messages. Returns whether more may have to be embedded; false without an embedder.
     ///
     /// # Errors
-    /// Those of the index and the embedder.
+    /// Those of the index and of the embedder.
     pub async fn embed(&self) -> Result<bool, Failure> {
         let Some(embedder) = self.embedder.clone() else {
             return Ok(false);
@@ -136,12 +141,13 @@ impl LedgerFeed {
         self.counts.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The failure of the last step; `None` when it succeeded.
+    /// The failure of the newest step; `None` if it succeeded.
     #[must_use]
     pub fn failure(&self) -> Option<Failure> {
         self.failed().clone()
     }
 
+    /// Returns a receiver that is notified of the ledger's commits.
     pub(super) fn commits(&self) -> watch::Receiver<u64> {
         self.engine.index_feed.commits()
     }
@@ -254,7 +260,8 @@ impl LedgerFeed {
         Ok(FeedStep::More)
     }
 
-    /// Records the progress of the index.
+    /// Records how far the index is behind the ledger. `after` is the index's position; `now` is a time before the
+    /// commits were read.
     fn record_progress(
         &self,
         state: &mut State,
@@ -275,7 +282,7 @@ impl LedgerFeed {
         counts.lag_commits = lag_commits;
     }
 
-    /// Empties the index: it belongs to another store, or to this one before it was restored to an older state.
+    /// Empties the index, which belongs to another store, or to a state of this store that a restore has undone.
     async fn rebuild(&self, state: &mut State) -> Result<FeedStep, Failure> {
         tracing::info!(
             "the search index does not belong to this state of the ledger: it is rebuilt"
@@ -285,8 +292,8 @@ impl LedgerFeed {
         Ok(FeedStep::More)
     }
 
-    /// Reads forgotten sessions again. There may be no commit because of which they would be read, for example when a
-    /// redaction was refused.
+    /// Reads forgotten sessions again. No further commit may touch them: a refused redaction, for example, makes the
+    /// index forget a session but writes no commit.
     async fn read_forgotten(
         &self,
         seen: &IndexVersion,
@@ -305,8 +312,9 @@ impl LedgerFeed {
         Ok(FeedStep::More)
     }
 
-    /// Writes the current state of some of these sessions; with the last of them, it also writes the position `upto`.
-    /// Returns the number of sessions that were completed.
+    /// Writes the current state of some of these sessions to the index. Together with the last session of the list, it
+    /// also writes the position `upto`; until then, the position remains `after`. Returns the number of sessions that
+    /// were completed.
     async fn feed(
         &self,
         seen: &IndexVersion,
@@ -353,6 +361,8 @@ impl LedgerFeed {
         Ok(completed)
     }
 
+    /// Writes a batch and a position to the index. Returns false, and writes nothing, if the index has changed since it
+    /// had the version `seen`.
     async fn put(
         &self,
         seen: &IndexVersion,
@@ -373,7 +383,7 @@ impl LedgerFeed {
         Ok(put)
     }
 
-    /// The index's entries for these sessions.
+    /// Returns the index's entries for these sessions.
     async fn indexed_sessions(
         &self,
         sessions: &[Touched],
@@ -388,7 +398,7 @@ impl LedgerFeed {
         Ok(by_key.collect())
     }
 
-    /// The version of the index, with at most this many forgotten sessions.
+    /// Returns the version of the index, and at most `limit` of the forgotten sessions that must be read again.
     pub(super) async fn unread(&self, limit: usize) -> Result<IndexState, Failure> {
         self.call_index(move |index| index.state(SessionSelection::Unread(limit)))
             .await
@@ -414,6 +424,7 @@ impl LedgerFeed {
         Ok(found_any)
     }
 
+    /// Makes the index forget a session: its documents are removed, and it must be read again.
     async fn forget(&self, realm: Box<[u8]>, key: Box<str>) -> Result<(), Failure> {
         self.counting().forgotten += 1;
         let forget = move |index: &dyn TextIndex| index.forget(&realm, &key);
@@ -421,7 +432,8 @@ impl LedgerFeed {
     }
 }
 
-/// A forgotten session as if commits had touched all of it; `None` for an entry that is no session of a ledger.
+/// Describes a forgotten session as if commits had touched all of it; `None` for an entry that is no session of a
+/// ledger.
 fn forgotten(session: &IndexedSession, newest: u64) -> Option<Touched> {
     let tenant = std::str::from_utf8(&session.shard.realm).ok()?;
     Some(Touched {

@@ -1,9 +1,9 @@
 //! The feed that keeps an index up to date with a ledger (DESIGN §10): it follows the commits, and reads the turns that
 //! they touched.
 //!
-//! Text that the feed read before a session was forgotten is never written afterwards: each step names the version of
-//! the index at its beginning, and is applied only if the index still has that version. Several processes may feed one
-//! index; of two steps from one position, one is applied.
+//! Text that the feed read before a session was forgotten is never written afterwards: each step names the version that
+//! the index had when the step began, and is applied only if the index still has this version. Several processes may
+//! feed one index: of two steps that begin at the same version, only one is applied.
 
 mod counts;
 mod documents;
@@ -22,7 +22,7 @@ pub use shard::{index_scope_of, realm_of, shard_of};
 
 use filrouge_types::{ErrorCode, Failure};
 
-/// Runs work that blocks or takes long on a blocking thread.
+/// Runs work that blocks or takes long on a blocking thread. Fails if the work panics.
 pub(crate) async fn on_blocking_thread<R: Send + 'static>(
     work: impl FnOnce() -> R + Send + 'static,
 ) -> Result<R, Failure> {

@@ -1,10 +1,11 @@
-//! The position up to which an index has read a ledger, as stored in the index: version, commit number, link and store
-//! id, encoded with `postcard`. The link detects a store that was restored to an older state and then written to.
+//! The position up to which an index has read a ledger, as the index stores it: version, commit number, link and store
+//! id, encoded with `postcard`. The link shows whether the store was restored to an older state and then written to.
 
 use filrouge_store::MAC_BYTES;
 use filrouge_store::ledger::Position;
 
-/// The version of the encoding and of a ledger's documents: an index with another version is rebuilt.
+/// The version of the encoding, and of the code that builds a ledger's documents. An index with another version is
+/// rebuilt.
 const VERSION: u8 = 3;
 
 /// The position before the first commit.
@@ -19,8 +20,8 @@ pub(super) fn encode(position: &Position, store: &str) -> Vec<u8> {
     postcard::to_allocvec(&(VERSION, commit_no, link, store)).unwrap_or_default()
 }
 
-/// Decodes a position; `None` for one of another store or version. A new index has no position and starts at the
-/// beginning.
+/// Decodes a position; returns `None` for a position of another store or version. `bytes` is `None` for a new index,
+/// which starts at the beginning.
 pub(super) fn decode(bytes: Option<&[u8]>, store: &str) -> Option<Position> {
     let Some(bytes) = bytes else {
         return Some(BEGINNING);

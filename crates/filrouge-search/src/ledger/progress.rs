@@ -7,7 +7,7 @@ use super::feed::LedgerFeed;
 use super::position;
 
 impl LedgerFeed {
-    /// The index's progress; runs no step.
+    /// Reads the index's progress from the index and the ledger; runs no step.
     ///
     /// # Errors
     /// Those of the ledger and the index.

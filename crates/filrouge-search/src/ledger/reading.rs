@@ -1,4 +1,4 @@
-//! Reads one touched session: the turns that were touched, or all of it.
+//! Reads a session that commits have touched: only the touched turns, or the complete session.
 
 use std::sync::{Mutex, PoisonError};
 
@@ -15,15 +15,15 @@ use super::shard::key_of;
 
 /// The outcome of reading a session.
 pub(super) enum Reading {
-    /// The index need not change: it has the session in this state or a later one, or the session is unreadable and not
-    /// in the index.
+    /// The index need not change: it contains this state of the session or a later one, or the session cannot be read
+    /// and is not in the index.
     NoUpdate,
     /// The update for the index.
     Changed(Box<SessionUpdate>),
-    /// The session no longer exists, or cannot be read.
+    /// The session no longer exists, or cannot be read: the update removes its documents.
     Gone(IndexUpdate),
-    /// Items were redacted without informing the index: the index must forget the session before the feed writes
-    /// anything.
+    /// Items were redacted without informing the index: the index must forget the session before the feed writes this
+    /// or any later session.
     MustForget,
 }
 
@@ -31,11 +31,13 @@ pub(super) enum Reading {
 #[derive(Default)]
 pub(super) struct Batch {
     pub(super) updates: Vec<IndexUpdate>,
+    /// The number of documents in the updates.
     pub(super) documents: u64,
+    /// The approximate number of bytes that the updates add to the index.
     pub(super) weight: usize,
-    /// The number of sessions that it completes.
+    /// The number of sessions that were read so far.
     pub(super) completed: usize,
-    /// The session after them, if it must be forgotten first.
+    /// The next session, if the index must forget it before it can be read.
     pub(super) must_forget: Option<Key>,
 }
 
@@ -54,7 +56,8 @@ pub(super) struct LedgerReader<'f> {
 }
 
 impl LedgerReader<'_> {
-    /// Reads a session if its state in the index is older than the touched one.
+    /// Reads a session, unless the index already contains the touched state or a later one. `known` is the index's
+    /// entry for the session, if there is one.
     pub(super) async fn read_update(
         &self,
         touched: &Touched,
@@ -72,7 +75,8 @@ impl LedgerReader<'_> {
         }
     }
 
-    /// Reads the touched turns if they can be read separately; otherwise the whole session.
+    /// Reads only the touched turns if they can be read separately, otherwise the complete session. `stamp` is that of
+    /// the index's entry; zero for a session that is not indexed.
     async fn read_again(
         &self,
         touched: &Touched,
@@ -87,7 +91,8 @@ impl LedgerReader<'_> {
                 Some(Reading::Changed(mut update))
                     if !is_entangled(&update) && update.shard == known.shard =>
                 {
-                    // Later commits may have touched other turns.
+                    // The session's other turns may have changed in later commits, so the update counts only as the
+                    // state that was touched.
                     update.entry.stamp[0] = touched.newest;
                     return Ok(Reading::Changed(update));
                 }
@@ -99,7 +104,7 @@ impl LedgerReader<'_> {
         Ok(read.unwrap_or_else(|| Reading::Gone(IndexUpdate::Gone(key_of(touched)))))
     }
 
-    /// Reads a session to this extent; `None` when it does not exist.
+    /// Reads the part `extent` of a session; returns `None` if the session does not exist.
     async fn read(
         &self,
         touched: &Touched,
@@ -128,8 +133,8 @@ impl LedgerReader<'_> {
         Ok(Some(Reading::Changed(update)))
     }
 
-    /// The outcome for a session that cannot be read. Only this session is affected: it has no documents in the index
-    /// until it changes.
+    /// Returns the outcome for a session that cannot be read. Only this session is affected: it has no documents in the
+    /// index until it changes.
     fn unreadable(
         &self,
         touched: &Touched,
@@ -158,7 +163,7 @@ impl LedgerReader<'_> {
     }
 }
 
-/// Whether redactions are among the touched items.
+/// Whether one of the touched items is a redaction.
 fn redacts(touched: &Touched, at_commit: &SessionAtCommit) -> bool {
     let within = |seq| {
         touched

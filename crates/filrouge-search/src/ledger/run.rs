@@ -1,4 +1,4 @@
-//! Runs a feed in the background of a server: in small steps, with pauses that leave the machine to callers.
+//! Runs a feed in the background of a server: in small steps, with pauses during which the machine serves callers.
 
 use std::pin::pin;
 use std::time::{Duration, Instant};
@@ -9,17 +9,17 @@ use tokio::time::{sleep, timeout};
 
 use super::feed::{Effort, FeedStep, LedgerFeed};
 
-/// Commits that follow each other faster than this are examined together.
+/// The minimum pause after the first new commit, so that the commits of this time are examined together.
 const GATHER: Duration = Duration::from_millis(100);
-/// A pause is this many times as long as the step before it; it is longer while commits arrive, because they have
-/// priority.
+/// A pause is this many times as long as the step before it: `EASE_BUSY` times while commits arrive, because these have
+/// priority, otherwise `EASE` times.
 const EASE: u32 = 4;
 const EASE_BUSY: u32 = 24;
 /// The shortest and the longest pause between two steps.
 const PAUSE: (Duration, Duration) = (Duration::from_millis(5), Duration::from_secs(1));
-/// The pause after a failure, and the interval of checks for work that other processes left.
+/// The pause after a failure. Also the longest pause without a commit: other processes may have left work.
 const CHECK_EVERY: Duration = Duration::from_secs(2);
-/// The maximum time that a stop waits for the current step.
+/// The maximum time for which a stop waits for the step that is running.
 const END: Duration = Duration::from_secs(5);
 /// The approximate limits of one step.
 const STEP: Effort = Effort {
@@ -28,8 +28,8 @@ const STEP: Effort = Effort {
 };
 
 impl LedgerFeed {
-    /// Feeds until `stopping` becomes true: follows the ledger's commits, and runs steps of maintenance while there are
-    /// none. Retries when the ledger or the index does not answer.
+    /// Feeds the index until `stopping` becomes true: follows the ledger's commits, and runs steps of maintenance and
+    /// embedding while no commit arrives. Retries when the ledger or the index does not answer.
     pub async fn run(&self, mut stopping: watch::Receiver<bool>) {
         let mut commits = self.commits();
         let mut failing = false;
@@ -86,7 +86,8 @@ impl LedgerFeed {
         }
     }
 
-    /// Runs small steps of maintenance and embedding, until none is left, a commit arrives, or the feed is stopped.
+    /// Runs small steps of maintenance and embedding until no work is left, a commit arrives, a step fails, or the feed
+    /// is stopped.
     async fn tidy(&self, commits: &watch::Receiver<u64>, stopping: &watch::Receiver<bool>) {
         while !*stopping.borrow() && commits.has_changed().is_ok_and(|changed| !changed) {
             let began = Instant::now();
@@ -106,7 +107,7 @@ impl LedgerFeed {
     }
 }
 
-/// The pause after a step.
+/// Returns the pause after a step that took `took`.
 fn pause(took: Duration, commits: &watch::Receiver<u64>) -> Duration {
     let ease = match commits.has_changed() {
         Ok(true) => EASE_BUSY,
@@ -115,8 +116,8 @@ fn pause(took: Duration, commits: &watch::Receiver<u64>) -> Duration {
     (took * ease).clamp(PAUSE.0, PAUSE.1)
 }
 
-/// The result of `work`; `None` when it was stopped meanwhile. Even then `work` may finish within [`END`], because its
-/// blocking thread needs the runtime.
+/// Returns the result of `work`; `None` if the feed is stopped meanwhile. After a stop, it still waits up to [`END`]
+/// until `work` ends, because the blocking thread of `work` needs the runtime.
 async fn unless_stopped<T>(
     work: impl Future<Output = T>,
     stopping: &mut watch::Receiver<bool>,
@@ -130,9 +131,10 @@ async fn unless_stopped<T>(
     None
 }
 
+/// Waits until `stopping` becomes true.
 async fn stopped(stopping: &mut watch::Receiver<bool>) {
     if stopping.wait_for(|stopping| *stopping).await.is_err() {
-        // The sender was dropped: no stop can arrive any more.
+        // The sender was dropped, so the feed can no longer be stopped.
         std::future::pending::<()>().await;
     }
 }

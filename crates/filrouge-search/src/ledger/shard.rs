@@ -1,18 +1,19 @@
-//! The shards of documents, and the scope of a caller: it contains the sessions that lists show to the caller, and no
-//! others (P6).
+//! The shards of an index, and the scope of a caller. A shard contains the sessions of one owner in one tenant. A scope
+//! contains exactly the sessions that lists show to the caller (DESIGN, P6).
 
 use filrouge_engine::{Caller, IndexFeed, Touched};
 use filrouge_store::MAC_BYTES;
 use filrouge_store::text_index::{IndexScope, Key, Shard};
 use filrouge_types::TenantId;
 
-/// A tenant's realm.
+/// Returns the realm of a tenant: the part of a shard's name that stands for the tenant.
 #[must_use]
 pub fn realm_of(tenant: &TenantId) -> Box<[u8]> {
     tenant.as_str().as_bytes().into()
 }
 
-/// The shard of a session with this owner, as [`filrouge_store::Keyring::owner`] computes it.
+/// Returns the shard of the sessions of an owner. `owner` is the form of the owner that
+/// [`filrouge_store::Keyring::owner`] computes.
 #[must_use]
 pub fn shard_of(tenant: &TenantId, owner: [u8; MAC_BYTES]) -> Shard {
     Shard {
@@ -21,12 +22,13 @@ pub fn shard_of(tenant: &TenantId, owner: [u8; MAC_BYTES]) -> Shard {
     }
 }
 
-/// The key of a session in an index.
+/// Returns the key of a session in an index.
 pub(super) fn key_of(touched: &Touched) -> Key {
     (realm_of(&touched.tenant), touched.session.as_str().into())
 }
 
-/// The documents of the sessions that lists show to `caller`.
+/// Returns the scope of a caller: one owner's shard, or the complete realm of the tenant if the caller may see all
+/// sessions.
 #[must_use]
 pub fn index_scope_of(feed: &IndexFeed, caller: &Caller) -> IndexScope {
     match feed.owner(caller) {

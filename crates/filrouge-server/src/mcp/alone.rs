@@ -11,11 +11,12 @@ use tokio::net::TcpListener;
 
 use filrouge_http::ListenError;
 
-/// Serves `corpus` at `/mcp` until `stop` completes. It has no authentication: it accepts only this machine, and only
-/// under its own names.
+/// Serves `corpus` at `/mcp` until `stop` completes. There is no authentication. Only this machine can connect, and a
+/// request must name this machine as its host.
 ///
 /// # Errors
-/// [`ListenError::NotLoopback`] for a listener that other machines can reach, [`ListenError::Io`] when it fails.
+/// [`ListenError::NotLoopback`] for a listener that other machines can reach, [`ListenError::Io`] when the listener
+/// fails.
 pub async fn serve_mcp(
     listener: TcpListener,
     corpus: Corpus,

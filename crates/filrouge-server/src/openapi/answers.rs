@@ -1,4 +1,4 @@
-//! Successful responses, for `responses(…)`.
+//! The successful responses of operations, as types for `responses(…)` in the annotations.
 
 use std::collections::BTreeMap;
 use std::marker::PhantomData;
@@ -60,7 +60,7 @@ const TABLE: &str = "All rows: a line with the names of the members, then a line
     empty. A cell that a spreadsheet would take for a formula begins with an apostrophe, and so does one that begins \
     with an apostrophe.";
 
-/// Like `R`, or 204 when another caller is at work and the request asked for no response then.
+/// The responses of `R`, and 204 for a request with `on_busy=204` while another caller is at work.
 pub(crate) struct OrNothing<R>(PhantomData<R>);
 
 impl<R: IntoResponses> IntoResponses for OrNothing<R> {
@@ -73,10 +73,10 @@ impl<R: IntoResponses> IntoResponses for OrNothing<R> {
     }
 }
 
-/// The member in which a response carries the schemas that it refers to.
+/// The extension in which a response contains the schemas that it refers to, until `finish` moves them.
 pub(super) const COMPONENTS: &str = "x-components";
 
-/// A type's schema, and the schemas that it refers to.
+/// Returns a type's schema and the schemas that it refers to, by name.
 fn components<T: ToSchema>() -> Map<String, Value> {
     let mut all = vec![(T::name().into_owned(), T::schema())];
     T::schemas(&mut all);

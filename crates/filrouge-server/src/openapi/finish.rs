@@ -9,13 +9,13 @@ use super::links::link;
 use super::problems::{self, RAW};
 use super::schemas::{Components, complete};
 
-/// Example requests and responses by operation id; `requests` holds several, by name.
+/// Example requests and responses by operation id. `requests` contains several examples of a request, by name.
 const EXAMPLES: &str = include_str!("examples.json");
 
 /// Operations that anyone may call (DESIGN §8).
 pub(super) const PUBLIC: &[&str] = &["getHealth", "getReadiness", "getOpenApi"];
 
-/// Completes the document.
+/// Completes the generated document, and returns it as JSON.
 pub(crate) fn finish(mut api: OpenApi) -> Value {
     api.merge(Components::openapi());
     let mut document = json!(api);
@@ -57,7 +57,8 @@ pub(crate) fn finish(mut api: OpenApi) -> Value {
     document
 }
 
-/// Moves schemas that were stored in extensions to `components` and to their places in the document.
+/// Moves schemas out of the extensions that contain them: those that responses refer to into `components`, literal ones
+/// to their places in the document.
 fn unpack(value: &mut Value, components: &mut Map<String, Value>) {
     match value {
         Value::Object(object) => {
@@ -112,7 +113,7 @@ fn headers() -> Value {
     })
 }
 
-/// Authentication (DESIGN §8).
+/// Returns the header parameters that operations share (DESIGN §6, §8).
 fn parameters() -> Value {
     let visible = r"^[!-~]([ -~]*[!-~])?$";
     json!({
@@ -137,6 +138,7 @@ fn parameters() -> Value {
     })
 }
 
+/// Adds authentication, shared parameters, examples and links to an operation.
 fn complete_operation(operation: &mut Value, id: &str, examples: &Value) {
     let mut parameters = match operation.get_mut("parameters").map(Value::take) {
         Some(Value::Array(parameters)) => parameters,
@@ -175,7 +177,8 @@ pub(super) fn refer(kind: &str, name: &str) -> Value {
     json!({"$ref": format!("#/components/{kind}/{name}")})
 }
 
-/// The example for this media type: a part of `example` if its members are media types, else all of it.
+/// Returns the example for a media type: a member of `example` if the names of its members are media types, otherwise
+/// all of `example`.
 fn for_media<'e>(example: &'e Value, media: &str) -> &'e Value {
     let mut names = example.as_object().into_iter().flat_map(Map::keys);
     if names.any(|name| name.contains('/')) {
@@ -189,7 +192,7 @@ fn complete_responses(responses: &mut Value, examples: &Value) {
     for (status, response) in responses.as_object_mut().into_iter().flatten() {
         response["headers"]["Filrouge-Request-Id"] = refer("headers", "RequestId");
         let example = &examples[status.as_str()];
-        // A response without a body has no content at all.
+        // A response without a body has no `content`.
         let contents = response.get_mut("content").and_then(Value::as_object_mut);
         for (media, content) in contents.into_iter().flatten() {
             let example = for_media(example, media);
@@ -200,7 +203,7 @@ fn complete_responses(responses: &mut Value, examples: &Value) {
     }
 }
 
-/// Sets the maximum of an integer parameter to the server's maximum.
+/// Sets the maximum of an integer parameter that states none to the greatest number that the server accepts.
 fn bounded(parameter: &mut Value) {
     if let Some(schema) = parameter.get_mut("schema")
         && schema["type"] == "integer"
@@ -210,7 +213,7 @@ fn bounded(parameter: &mut Value) {
     }
 }
 
-/// Removes `null` from a parameter's or body's schema: callers leave these out instead.
+/// Removes `null` from the schema of a parameter or a body: a caller leaves out an optional one instead.
 fn without_null(parameter: &mut Value) {
     let Some(schema) = parameter.get_mut("schema") else {
         return;

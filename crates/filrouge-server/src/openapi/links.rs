@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-/// Parameters, and the places of their values in the response or its request.
+/// The parameters of a link's target operation, each with the place of its value in the response or in the request.
 type Parameters = &'static [(&'static str, &'static str)];
 
 const SESSION: Parameters = &[("session_id", "$response.body#/session_id")];
@@ -23,7 +23,8 @@ const FIRST_TURN: Parameters = &[
 
 macro_rules! links {
     ($($from:ident $parameters:ident: $($to:ident)+;)+) => {
-        /// Operations, the targets of the links in their successful responses, and the parameters of these links.
+        /// Operations, each with the target operations of the links in its successful responses, and with the
+        /// parameters of these links.
         const LINKS: &[(&str, &[&str], Parameters)] = &[$((stringify!($from), &[$(stringify!($to)),+], $parameters)),+];
     };
 }
@@ -66,7 +67,7 @@ pub(super) fn link(operation: &str, responses: &mut Value) {
     }
 }
 
-/// The operations that the links name, as source or target.
+/// Returns all operations that have a link or are the target of one; they may repeat.
 #[cfg(test)]
 pub(super) fn named() -> impl Iterator<Item = &'static str> {
     LINKS

@@ -1,4 +1,4 @@
-//! Parameters of paths and headers, for `params(…)`.
+//! Parameters in paths and headers, as types for `params(…)` in the annotations.
 
 use filrouge_types::{SessionId, TenantId};
 use utoipa::IntoParams;

@@ -12,7 +12,8 @@ use super::finish::{PUBLIC, refer};
 
 macro_rules! special {
     ($($of:ident $($fenced:ident)?: $($code:ident)*;)+) => {
-        /// Operations, whether they accept a fence (DESIGN §6), and the codes that follow from no rule.
+        /// Operations, each with a list that is empty unless it accepts a fence (DESIGN §6), and with the codes that no
+        /// rule of [`codes`] adds.
         const SPECIAL: &[(&str, &[&str], &[ErrorCode])] =
             &[$((stringify!($of), &[$(stringify!($fenced))?], &[$(ErrorCode::$code),*])),+];
     };
@@ -64,13 +65,13 @@ macro_rules! rules {
     };
 }
 
-/// The codes of an operation: by its permission, path and method, and its special ones.
+/// Returns the error codes of an operation: those that follow from its id, path and method, and those in [`SPECIAL`].
 pub(super) fn codes(id: &str, method: &str, path: &str, has_body: bool) -> Vec<ErrorCode> {
     let is_public = PUBLIC.contains(&id);
     let is_stored = !["getHealth", "getOpenApi", "getMetrics", "getInfo"].contains(&id);
     let names = |parameter: &str| path.contains(parameter);
     let mut all = Vec::new();
-    // Starting a turn creates its session, and a stream's body is not JSON.
+    // Two operations are exceptions: `startTurn` creates a missing session, and the body of `recordStream` is not JSON.
     rules! { all:
         is_public && id != "getHealth" => Forbidden RequestTimeout Internal Overloaded;
         !is_public => Unauthenticated Forbidden RequestTimeout Invalid RateLimited Internal Overloaded;
@@ -89,8 +90,8 @@ pub(super) fn codes(id: &str, method: &str, path: &str, has_body: bool) -> Vec<E
     all
 }
 
-/// Adds problems to the responses of an operation. Operations share equal ones: each set of codes is one response
-/// component.
+/// Adds the error responses for these codes to an operation. Codes with the same status are one response. Operations
+/// with the same set of codes share the response, which is a component in `shared`.
 pub(super) fn add(responses: &mut Value, shared: &mut Map<String, Value>, codes: Vec<ErrorCode>) {
     let mut by_status: BTreeMap<u16, Vec<ErrorCode>> = BTreeMap::new();
     for code in codes {
@@ -142,10 +143,10 @@ fn response(status: u16, codes: &[ErrorCode]) -> Value {
     })
 }
 
-/// The member that holds a schema which the library's types cannot express.
+/// The extension that contains a schema which the library's types cannot express, until `finish` moves it.
 pub(super) const RAW: &str = "x-raw";
 
-/// A schema as literal JSON; [`super::finish`] moves it to its place.
+/// Returns a schema that is literal JSON; [`super::finish`] moves the JSON to its place.
 pub(crate) fn raw(schema: Value) -> Schema {
     let written = ExtensionsBuilder::new().add(RAW, schema).build();
     ObjectBuilder::new()

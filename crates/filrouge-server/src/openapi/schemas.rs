@@ -1,4 +1,4 @@
-//! Schemas of bodies that no derive can express: types of other crates, or rules between members.
+//! Schemas of bodies that no derive can express, because the type is in another crate or one member determines another.
 
 use std::borrow::Cow;
 
@@ -14,7 +14,7 @@ use utoipa::{OpenApi, PartialSchema, ToSchema};
 
 use super::problems::raw;
 
-/// The entries of `components/schemas` that no handler names.
+/// The entries of `components/schemas` that the annotations of handlers do not add.
 #[derive(OpenApi)]
 #[openapi(components(schemas(
     Session,
@@ -70,7 +70,7 @@ pub(crate) struct Context {
     report: Report,
 }
 
-/// The schema of a string that has one of these values.
+/// Returns the schema of a string that has one of these values.
 pub(crate) fn words<W: Into<Value>>(all: impl IntoIterator<Item = W>) -> Schema {
     let words = ObjectBuilder::new().schema_type(Type::String);
     words.enum_values(Some(all)).build().into()
@@ -91,7 +91,7 @@ fn replace_turn() -> Value {
     schema
 }
 
-/// The schema of a start; it requires one of the questions.
+/// Returns the schema of the request that starts a turn. It requires at least one of the two questions.
 fn start_turn() -> Value {
     let mut schema = value(StartTurn::schema());
     with_application(&mut schema);
@@ -101,7 +101,7 @@ fn start_turn() -> Value {
     schema
 }
 
-/// Adds the members of the application to those of the turn.
+/// Adds the members for application-specific fields to those of a turn.
 fn with_application(turn: &mut Value) {
     let mut application = value(Application::schema());
     let members = application["properties"].as_object_mut();
@@ -110,7 +110,7 @@ fn with_application(turn: &mut Value) {
     }
 }
 
-/// Responses in which every member is always present, `null` for an absent value (DESIGN §12).
+/// The schemas of response bodies whose members are always present; an absent value is `null` (DESIGN §12).
 const ALL_REQUIRED: &[&str] = &[
     "Session",
     "Turn",
@@ -131,7 +131,7 @@ const ALL_REQUIRED: &[&str] = &[
     "ContextWindow",
     "Finding",
 ];
-/// Adds what the derives leave out.
+/// Adds what the derives leave out to the schemas.
 pub(super) fn complete(schemas: &mut Map<String, Value>) {
     schemas.insert("StartTurn".to_owned(), start_turn());
     if let Some(turn) = schemas.get_mut("Turn") {
@@ -143,7 +143,7 @@ pub(super) fn complete(schemas: &mut Map<String, Value>) {
         }
     }
     for schema in schemas.values_mut() {
-        // A fence is any unsigned 64-bit number, and no format of the derives says so.
+        // The derives have no format for an unsigned 64-bit number.
         if let Some(fence) = schema.pointer_mut("/properties/fence") {
             fence["format"] = json!("uint64");
         }
@@ -153,7 +153,7 @@ pub(super) fn complete(schemas: &mut Map<String, Value>) {
     }
 }
 
-/// Makes every member required, including those of composed schemas.
+/// Makes every member of a schema required, including the members of the schemas of which it is composed.
 fn require_all(schema: &mut Value) {
     for part in schema
         .get_mut("allOf")

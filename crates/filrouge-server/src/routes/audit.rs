@@ -48,7 +48,7 @@ impl Format {
     }
 }
 
-/// The first supported format that `Accept` names.
+/// Returns the first supported format that `Accept` names; JSON if it names none.
 fn named(headers: &HeaderMap) -> Format {
     let mut named = accepted(headers).filter_map(|media_type| match media_type.as_str() {
         "application/json" => Some(Format::Json),
@@ -138,7 +138,7 @@ pub(super) async fn list(
     rows.answer().await
 }
 
-/// Reads and writes rows page by page.
+/// Reads all rows page by page, and writes them as lines while the response is sent.
 struct Rows {
     app: App,
     caller: Caller,
@@ -149,7 +149,7 @@ struct Rows {
     format: Format,
 }
 
-/// A part of the response, and the rest of the rows.
+/// A part of the response, and the reader of the further rows; `None` if there are none.
 type Piece = (Bytes, Option<Rows>);
 
 impl Rows {
@@ -168,10 +168,10 @@ impl Rows {
                 None => Ok(None),
             }
         }));
-        // A failure before the first bytes gets an ordinary error response.
+        // The first page is read before the response begins, so that its failure gets an ordinary error response.
         let first = pieces.try_next().await?.unwrap_or_default();
         let begin = Bytes::from([head.as_bytes(), &first].concat());
-        // A later failure cuts the response off, so that it is not mistaken for complete.
+        // A later failure breaks the connection, so that the client does not take the response for complete.
         let following = pieces.inspect_err(|failure: &Failure| {
             let code = failure.code.as_str();
             tracing::warn!(code, detail = %failure.detail, "an audit was cut off");
@@ -182,7 +182,8 @@ impl Rows {
         Ok(attachment(media_type, name, body))
     }
 
-    /// Reads a page. Commits made after the first page was read are left out, so that the response ends.
+    /// Reads a page. Commits made after the first page was read are left out, because the response might never end
+    /// otherwise. Fails if the server stops or the credentials become invalid.
     async fn piece(mut self) -> Result<Piece, Failure> {
         let ended = if *self.app.stopping().borrow() {
             Some("the server stops")

@@ -1,4 +1,4 @@
-//! The caller's choice when another caller is at work: `on_busy` (DESIGN §6).
+//! The parameter `on_busy`: what a request does while another caller is at work (DESIGN §6).
 
 use std::future::Future;
 use std::time::Duration;
@@ -14,10 +14,12 @@ use filrouge_http::access::Principal;
 use filrouge_http::extract::wait;
 use filrouge_http::problem::Problem;
 
-/// Waits for `waiting`, unless the server stops or the credentials expire. What was written until then stays.
+/// Waits for `waiting`, until the server stops or the credentials become invalid. Whatever `waiting` wrote by then
+/// stays.
 ///
 /// # Errors
-/// `overloaded` when the server stops, `unauthenticated`, and those of `waiting`.
+/// The outer error: `overloaded` when the server stops, `unauthenticated`, or too many waiting requests of the caller.
+/// The inner result is that of `waiting`.
 pub(super) async fn waited<T>(
     app: &App,
     principal: &Principal,
@@ -31,7 +33,7 @@ pub(super) async fn waited<T>(
     }
 }
 
-/// The result of a spawned task; a panic of the task propagates to this request.
+/// Waits for a spawned task, and returns its result. A panic of the task continues in this request.
 ///
 /// # Errors
 /// `internal` when the task was cancelled.
@@ -43,7 +45,7 @@ pub(super) async fn join_task<T>(task: JoinHandle<T>) -> Result<T, Failure> {
     }
 }
 
-/// How long to wait for a turn by default.
+/// How long a request with `on_busy=wait` waits for a turn by default.
 const WAIT: Duration = Duration::from_secs(30);
 
 /// The caller's choice when another caller is at work.
@@ -74,10 +76,10 @@ pub(super) struct OnOpenTurn {
 }
 
 impl OnOpenTurn {
-    /// The policy for the engine; `None` to return the turn in its present state.
+    /// Returns the policy for the engine; `None` means that the turn is returned in its present state.
     ///
     /// # Errors
-    /// `invalid` for a time that is out of range or that another policy excludes.
+    /// `invalid` for a `wait` that is out of range, or without `on_busy=wait`.
     pub(super) fn policy(&self) -> Result<Option<OnBusy>, Problem> {
         if self.wait.is_some() && self.on_busy != Some(WhenBusy::Wait) {
             return Err(
@@ -106,10 +108,11 @@ pub(super) struct OnHeld {
 }
 
 impl OnHeld {
-    /// The time to wait, given the body's `wait_ms`.
+    /// Returns the time to wait in milliseconds; `requested` is `wait_ms` of the body. `None` means the default of the
+    /// engine.
     ///
     /// # Errors
-    /// `invalid` for a time together with `reject`.
+    /// `invalid` for a `wait_ms` other than 0 together with `on_busy=reject`.
     pub(super) fn wait_ms(&self, requested: Option<u64>) -> Result<Option<u64>, Problem> {
         if self.on_busy != Some(WhenBusy::Reject) {
             return Ok(requested);
@@ -124,7 +127,8 @@ impl OnHeld {
         }
     }
 
-    /// Returns a failure, except for a held session when the caller chose 204.
+    /// Accepts the failure of a request whose wait for the session's lease timed out, if the caller chose 204; returns
+    /// every other failure.
     ///
     /// # Errors
     /// The failure.

@@ -85,6 +85,7 @@ pub(super) struct ReleaseQuery {
     fence: Option<u64>,
 }
 
+/// Refuses an empty holder.
 fn holder<'de, D: Deserializer<'de>>(d: D) -> Result<Box<str>, D::Error> {
     let holder = Box::<str>::deserialize(d)?;
     if holder.is_empty() {

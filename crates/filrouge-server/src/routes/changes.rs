@@ -53,6 +53,7 @@ pub(super) struct ListQuery {
     wait: Option<u64>,
 }
 
+/// Returns the position after which the caller wants changes.
 fn after(query: &ListQuery) -> Result<ChangeCursor, Problem> {
     match (&query.after, &query.cursor) {
         (Some(after), Some(cursor)) if after != cursor => Err(Problem::new(

@@ -19,7 +19,7 @@ use filrouge_http::access::may;
 use filrouge_http::answer::{Answer, attachment};
 use filrouge_http::extract::InSession;
 
-/// The maximum size of a document in bytes: it is built in memory.
+/// The maximum size of a document in bytes. It is limited because documents are built in memory.
 const EXPORT_MAX: usize = 256 << 20;
 
 /// The format of a document.
@@ -88,7 +88,7 @@ fn too_large() -> Failure {
         .with_hint("`filrouge export --format json` writes a bundle of any size")
 }
 
-/// A text with a maximum length.
+/// A text of at most [`EXPORT_MAX`] bytes; writing more is an error.
 #[derive(Default)]
 struct Bounded(String);
 

@@ -1,4 +1,4 @@
-//! `/healthz` and `/readyz`: whether the server is alive, and whether it can work; it reports a degraded state (P9).
+//! `/healthz` reports whether the server is alive; `/readyz` reports whether it can work, and what is degraded (P9).
 
 use axum::extract::State;
 use axum::http::HeaderMap;
@@ -11,7 +11,8 @@ use crate::app::App;
 use crate::openapi::Shown;
 use filrouge_http::answer::{Answer, json};
 
-/// The state of everything except the store, which is not queried; and whether the hot store answers.
+/// Returns the state of everything except the store, which is not queried, and whether the hot store answers; false
+/// without a hot store.
 pub(crate) async fn readiness(app: &App) -> (Ready, bool) {
     let health = app.upkeep.health();
     let hot = match app.tiers() {
@@ -83,7 +84,7 @@ pub(crate) struct Ready {
 }
 
 impl Ready {
-    /// Whether any member reports a problem.
+    /// Whether any field reports a problem.
     pub(crate) fn is_degraded(&self) -> bool {
         let all = [
             &self.read_only,

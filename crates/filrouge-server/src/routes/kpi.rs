@@ -65,7 +65,7 @@ pub(super) async fn show(
     tenant: PathTenant,
 ) -> Answer {
     check_tenant(&at.caller, tenant)?;
-    // It reads all events of the time range: the limit bounds how many requests do so at once.
+    // The report reads all events of the time range, so the number of concurrent ones is limited.
     let _permit = app.limits().large_answer().await?;
     let query = KpiQuery {
         since: at.query.since,
@@ -116,7 +116,7 @@ pub(super) async fn technical_status(
     tenant: PathTenant,
 ) -> Answer {
     check_tenant(&at.caller, tenant)?;
-    // It reads all events of a week: the limit bounds how many requests do so at once.
+    // The status reads all events of a week, so the number of concurrent requests is limited.
     let _permit = app.limits().large_answer().await?;
     let status = app.events.technical_status(&at.caller).await?;
     json(&status)

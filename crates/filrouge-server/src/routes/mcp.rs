@@ -1,8 +1,9 @@
-//! `/mcp`: histories for agents over the Model Context Protocol (DESIGN §12), with the same authentication, rates and
-//! metrics as every route. It is not in the OpenAPI document: its messages describe themselves (`tools/list`).
+//! `/mcp`: histories for agents over the Model Context Protocol (DESIGN §12), with the same authentication, rate limits
+//! and metrics as every route. The route is not in the OpenAPI document: the protocol describes its own messages
+//! (`tools/list`).
 //!
-//! Each request has its own library: the histories that the server was started with, followed by the ledger as the
-//! caller sees it. No connection or session of the protocol is kept.
+//! Each request gets its own library: the histories that the server was started with, followed by the part of the
+//! ledger that the caller may read. The server keeps no state between requests.
 
 use std::sync::Arc;
 
@@ -20,18 +21,18 @@ use crate::app::App;
 /// The route. It accepts only POST: streams and sessions of older protocol versions are not supported.
 pub(super) const PATH: &str = "/mcp";
 
-/// Answers one message of the protocol for its caller.
+/// Answers one message of the protocol, on behalf of the request's caller.
 pub(super) async fn call(
     State(app): State<App>,
     at: InTenant<may::Read, AnyQuery>,
     mut request: Request,
 ) -> Response<Body> {
     let mounted = &app.mcp;
-    // The origin check below knows only the names of this server.
+    // The MCP service checks the origin too, but knows only the host names of this server.
     if app.authority().allows_origin(request.headers()) {
         request.headers_mut().remove(header::ORIGIN);
     }
-    // A fence does not matter here: nothing is written.
+    // Nothing is written here, so a fence is ignored.
     let caller = at.caller.with_fence(None);
     let searcher = app
         .search

@@ -157,10 +157,10 @@ pub(super) async fn find(State(app): State<App>, at: InTenant<may::Read, SearchQ
     let ask = ask(at.query)?;
     let permit = app.limits().large_answer().await?;
     let searcher = app.search.of_ledger(app.engine(), &at.caller);
-    // When the caller disconnects, the search stops.
+    // The search stops when the caller disconnects, because this value is then dropped.
     let given_up = GivenUp(Arc::default());
     let stopped = given_up.0.clone();
-    // The search itself keeps the permit, because it may run slightly longer than its caller waits.
+    // The search owns the permit, because it may continue briefly after the caller has disconnected.
     let results = tokio::task::spawn_blocking(move || {
         let results = searcher.search(&ask, &|| stopped.load(Ordering::Relaxed));
         (results, permit)
@@ -169,7 +169,7 @@ pub(super) async fn find(State(app): State<App>, at: InTenant<may::Read, SearchQ
     json(&page(results.map_err(refused)?))
 }
 
-/// Sets its flag when it is dropped.
+/// Sets its flag when it is dropped: the search then stops.
 struct GivenUp(Arc<AtomicBool>);
 
 impl Drop for GivenUp {

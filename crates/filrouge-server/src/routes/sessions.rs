@@ -140,7 +140,7 @@ struct Verified<'a> {
     responses(Shown<Verified<'_>>)
 )]
 pub(super) async fn verify(State(app): State<App>, at: InSession<may::Read>) -> Answer {
-    // It reads one or many sessions completely: the limit bounds how many requests do so at once.
+    // A verification may read many sessions completely, so the number of concurrent ones is limited.
     let _permit = app.limits().large_answer().await?;
     let report = app.sessions.verify(&at.caller, at.session).await?;
     json(&Verified {
@@ -254,10 +254,11 @@ fn hex(version: &[u8; 16]) -> String {
     format!("{:032x}", u128::from_be_bytes(*version))
 }
 
-/// The separators of entity tags, which may contain commas themselves.
+/// The characters between two entity tags. A tag may itself contain a comma.
 const BETWEEN: [char; 3] = [',', ' ', '\t'];
 
-/// The versions that `If-Match` names; `None` without the header, and for `*`. A weak tag matches nothing (RFC 9110).
+/// Returns the versions that `If-Match` names; `None`, which matches every version, without the header and for `*`. A
+/// weak tag matches no version (RFC 9110).
 fn if_match(headers: &HeaderMap) -> Result<Option<Vec<[u8; 16]>>, Problem> {
     let mut given = headers.get_all(header::IF_MATCH).iter().peekable();
     if given.peek().is_none() {

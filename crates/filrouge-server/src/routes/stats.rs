@@ -21,7 +21,7 @@ use filrouge_http::extract::InSession;
     responses(Shown<SessionStatistics>)
 )]
 pub(super) async fn show(State(app): State<App>, at: InSession<may::Read>) -> Answer {
-    // It reads one or more sessions completely: the limit bounds how many requests do so at once.
+    // This may read many sessions completely, so the number of concurrent requests is limited.
     let _permit = app.limits().large_answer().await?;
     let statistics = app.stats.of(&at.caller, &at.session).await?;
     json(&statistics)
@@ -39,7 +39,7 @@ pub(super) async fn show(State(app): State<App>, at: InSession<may::Read>) -> An
     responses(Shown<Lineage>)
 )]
 pub(super) async fn lineage(State(app): State<App>, at: InSession<may::Read>) -> Answer {
-    // It reads one or more sessions completely: the limit bounds how many requests do so at once.
+    // This may read many sessions completely, so the number of concurrent requests is limited.
     let _permit = app.limits().large_answer().await?;
     let lineage = app.stats.lineage(&at.caller, &at.session).await?;
     json(&lineage)

@@ -1,7 +1,7 @@
 //! `/api/v1/sessions/{session_id}/turns/{turn_id}/stream`: a provider's response, recorded while it arrives
 //! (DESIGN §4).
 //!
-//! The recording is a separate task: when the caller disconnects, everything received so far is still recorded.
+//! The recording is a separate task: if the caller disconnects, everything received by then is still recorded.
 
 use axum::extract::State;
 use filrouge_transcode::{RecordStream, StreamFormat};
@@ -21,7 +21,7 @@ use filrouge_http::problem::Problem;
 
 mod flow;
 
-/// The route; its requests have no time limit.
+/// The route's path; its requests have no time limit.
 pub(crate) const PATH: &str = "/api/v1/sessions/{session_id}/turns/{turn_id}/stream";
 
 #[derive(Deserialize, IntoParams)]

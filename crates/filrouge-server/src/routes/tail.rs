@@ -1,9 +1,9 @@
-//! The live tail: a session's items as server-sent events, from any seq on, and its streams' drafts as they grow
+//! The live tail: a session's items as server-sent events, after any seq, and the drafts of its open turns as they grow
 //! (DESIGN §12).
 //!
-//! The only state of a stream is its position, and how much of each draft it has sent. It reads the next items from the
-//! ledger when its socket has room for them, so that a slow reader costs no memory, and a client that reconnects with
-//! `Last-Event-ID`, after any interruption, continues at exactly its position.
+//! The only state of a tail is its position, and how much of each draft it has sent. It reads the next items from the
+//! ledger when its socket has room for them, so that a slow reader costs no memory. A client that reconnects with
+//! `Last-Event-ID` after an interruption continues exactly after the item that it received last.
 
 use std::convert::Infallible;
 use std::future::ready;
@@ -25,7 +25,7 @@ use filrouge_http::extract::InSession;
 use filrouge_http::limits::StreamSlot;
 use filrouge_http::problem::Problem;
 
-/// How often an idle stream sends a heartbeat.
+/// How long a tail may send nothing before it sends a heartbeat.
 const HEARTBEAT: Duration = Duration::from_secs(15);
 /// The maximum number of items read at once.
 const ITEMS: usize = 64;
@@ -37,7 +37,7 @@ pub(super) fn wanted(headers: &HeaderMap) -> bool {
     accepted(headers).any(|media_type| media_type == "text/event-stream")
 }
 
-/// The seq that the client received last.
+/// Returns the seq in `Last-Event-ID`, which the client received last.
 fn last_event_id(headers: &HeaderMap) -> Result<Option<u64>, Problem> {
     let Some(value) = headers.get("last-event-id") else {
         return Ok(None);
@@ -49,8 +49,8 @@ fn last_event_id(headers: &HeaderMap) -> Result<Option<u64>, Problem> {
     })
 }
 
-/// Opens a stream: after `Last-Event-ID`, otherwise after `after`, otherwise at the session's end; with or without
-/// drafts.
+/// Opens a tail: after `Last-Event-ID`, or without it after the seq `after`, or without both at the session's newest
+/// item. `drafts` is whether it includes drafts.
 pub(super) async fn open<Q>(
     app: App,
     at: InSession<may::Read, Q>,
@@ -87,7 +87,7 @@ struct Tail {
     app: App,
     principal: Principal,
     reader: Reader,
-    /// Whether everything was read since the reader last woke.
+    /// Whether the reader has read everything since it was last notified of a change.
     caught_up: bool,
     _slot: StreamSlot,
 }
@@ -98,7 +98,7 @@ type Step = Option<(Bytes, Option<Tail>)>;
 impl Tail {
     async fn next(mut self) -> Step {
         loop {
-            // Also checked here: if there is always something to read, the tail never waits.
+            // Checked before each read, because a tail that always finds items never reaches the wait below.
             if *self.app.stopping().borrow() {
                 return None;
             }
@@ -123,7 +123,7 @@ impl Tail {
         }
     }
 
-    /// The next events; `None` when there are none yet.
+    /// Reads the next events; `None` if there are none yet.
     async fn read(&mut self) -> Result<Option<Bytes>, Failure> {
         let (events, all) = self.reader.read(ITEMS).await?;
         self.caught_up = all;
@@ -163,8 +163,8 @@ impl Tail {
     }
 }
 
-/// Writes one event. An item's JSON may contain line ends where JSON allows white space: each line becomes a data
-/// line.
+/// Writes one event. The JSON of an item may contain line breaks between its tokens, so each of its lines becomes a
+/// `data` line.
 fn write<T: Serialize>(
     out: &mut Vec<u8>,
     name: &str,

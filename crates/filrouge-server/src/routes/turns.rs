@@ -111,7 +111,7 @@ pub(super) async fn list(State(app): State<App>, at: InSession<may::Read, ListQu
     json(&Page { data, next_cursor })
 }
 
-/// A page from the hot store's copy, which holds turns as they are serialized in responses (DESIGN §7).
+/// Builds a page from the hot store's copy, which contains turns in the form that responses have (DESIGN §7).
 fn copied(recent: &RecentTurns) -> Answer {
     let mut text = b"{\"data\":[".to_vec();
     text.extend(recent.turns.join(&b','));
@@ -186,8 +186,8 @@ pub(super) async fn finalize(
     written(&turn)
 }
 
-/// Lets a recording in this process write what it has received, before its turn is ended. Only for callers who may read
-/// the turn.
+/// If this process records the turn, waits until the recording has written what it has received; called before the turn
+/// is ended. Does nothing if the caller may not read the turn.
 async fn flush_recording(app: &App, at: &InTurn<may::Write>) {
     let turns = &app.turns;
     if app.recordings.records(at.turn) && turns.get(&at.caller, &at.session, at.turn).await.is_ok()

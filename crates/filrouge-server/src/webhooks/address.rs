@@ -43,7 +43,7 @@ impl std::str::FromStr for WebhookName {
     }
 }
 
-/// The address to which changes are sent. It may contain a secret, so it is displayed without path and query.
+/// The address to which changes are sent. Its path and query may contain a secret, so they are not displayed.
 #[derive(Clone, PartialEq, Eq)]
 pub struct WebhookUrl(pub(super) reqwest::Url);
 

@@ -1,18 +1,18 @@
-//! The wait before a message is retried.
+//! Computes the wait before a refused message is sent again.
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use filrouge_store::Entropy;
 
-/// The wait after the first failure, and the longest one.
+/// The longest possible wait after the first failure; it doubles with each failure, up to `LONGEST`.
 const FIRST: Duration = Duration::from_secs(1);
 const LONGEST: Duration = Duration::from_secs(600);
-/// The longest `Retry-After` of a receiver that is honored.
+/// The longest wait that a receiver can request with `Retry-After`.
 const RETRY_AFTER_MAX: Duration = Duration::from_secs(3600);
 
-/// Doubles from a second to ten minutes; half of it is random, so that senders do not all retry at once when a receiver
-/// has recovered.
+/// Computes waits that double from a second to ten minutes. Up to half of each wait is random, so that senders do not
+/// all retry at once when a receiver has recovered.
 #[derive(Clone)]
 pub(super) struct Backoff(Arc<dyn Entropy>);
 
@@ -21,12 +21,13 @@ impl Backoff {
         Self(entropy)
     }
 
-    /// The wait after `attempts` failures, from 1.
+    /// Returns the wait after `attempts` failures, at least 1. `retry_after` is what the receiver requested; the longer
+    /// wait counts.
     pub(super) fn after(&self, attempts: u32, retry_after: Option<Duration>) -> Duration {
         let doubled = 2_u32.saturating_pow(attempts.saturating_sub(1));
         let longest = FIRST.saturating_mul(doubled).min(LONGEST);
         let mut random = [0; 4];
-        // Without random numbers the wait is not shortened.
+        // Without random numbers, the wait has its full length.
         let share = match self.0.fill(&mut random) {
             Ok(()) => f64::from(u32::from_le_bytes(random)) / f64::from(u32::MAX),
             Err(_) => 1.0,

@@ -1,4 +1,4 @@
-//! The changes of one message.
+//! Reads the changes of one message.
 
 use filrouge_store::read::{ChangeCursor, SessionChange};
 use filrouge_store::{Ledger, Scope, Viewer};
@@ -6,23 +6,23 @@ use filrouge_types::Failure;
 
 use super::WebhookFeed;
 
-/// Changes for a webhook, and the position after them.
+/// Changes for a webhook, between two positions of the feed.
 #[derive(Debug)]
 pub(super) struct Batch {
     pub(super) after: ChangeCursor,
     pub(super) changes: Vec<SessionChange>,
     pub(super) next: ChangeCursor,
-    /// Whether further commits are available already.
+    /// Whether the store already has commits after `next`.
     pub(super) more: bool,
 }
 
-/// The sort key of a cursor: the end of a commit sorts after each position within it.
+/// Returns the sort key of a cursor. A cursor at the end of a commit sorts after all cursors within the commit.
 pub(super) fn sort_key(cursor: ChangeCursor) -> (u64, usize) {
     (cursor.commit_no, cursor.preceding.unwrap_or(usize::MAX))
 }
 
 impl Batch {
-    /// Reads the changes after `after`, up to and including `bound`.
+    /// Reads the next changes after `after` that the feed includes. With `bound`, reads none after it.
     pub(super) async fn read(
         ledger: &dyn Ledger,
         feed: &WebhookFeed,

@@ -1,4 +1,5 @@
-//! Of several processes that serve a store, one sends at a time: the webhook's note stores a claim that expires.
+//! The claim in a webhook's note, which expires: of several processes that serve a store, only the claim's holder
+//! sends.
 
 use std::time::Duration;
 
@@ -9,16 +10,17 @@ use super::post::{Post, Refusal};
 use super::state::{Claim, State, Stored, later, load, note_name, put};
 use super::worker::{Next, POLL, Worker};
 
-/// How much longer a claim lasts than the receiver's timeout.
+/// A claim lasts this much longer than the receiver's timeout.
 const CLAIM_MORE: Duration = Duration::from_secs(2);
 
 impl<P: Post> Worker<P> {
-    /// The end of another process's claim.
+    /// Returns the end of a claim that another process has at `now`, if there is one.
     pub(super) fn other_claim(&self, state: &State, now: Timestamp) -> Option<Timestamp> {
         let claim = state.live_claim(now)?;
         (claim.holder != self.holder).then_some(claim.until)
     }
 
+    /// Returns a claim of this process, which is long enough for one message.
     pub(super) fn new_claim(&self) -> Claim {
         Claim {
             holder: self.holder.clone(),
@@ -26,7 +28,8 @@ impl<P: Post> Worker<P> {
         }
     }
 
-    /// Claims the right to send one message, or returns what to do without it.
+    /// Claims the right to send one message, unless this process has it for long enough. Returns the stored state, or
+    /// the next action if another process has the claim or wrote first.
     pub(super) async fn claim(
         &self,
         mut stored: Stored<State>,
@@ -49,8 +52,9 @@ impl<P: Post> Worker<P> {
         Ok(Err(Next::Again))
     }
 
-    /// Writes the result of a delivery, as long as this process is the sender. While the store accepts no writes it
-    /// waits: a delivered message must not be sent repeatedly.
+    /// Writes the result of a delivery, unless another process has become the sender. `change` applies the result to
+    /// the newest state. While the store accepts no writes, this method waits and retries, because without the result
+    /// the delivered message would be sent again.
     pub(super) async fn save(&mut self, mut stored: Stored<State>, change: impl Fn(&mut State)) {
         let note = note_name(&self.settings.feed.name);
         let cursor = stored.value.cursor.clone();
@@ -82,7 +86,7 @@ impl<P: Post> Worker<P> {
         }
     }
 
-    /// Lets other processes send at once when this one stops.
+    /// Releases this process's claim when the process stops, so that another process can send at once.
     pub(super) async fn release(&self) {
         let note = note_name(&self.settings.feed.name);
         let Ok(Some(stored)) = load::<State>(self.ledger.as_ref(), &note).await else {
@@ -100,7 +104,7 @@ impl<P: Post> Worker<P> {
 }
 
 impl State {
-    /// Records a refused message; the first process to claim the webhook may send the next one.
+    /// Records a refused message, and releases the claim: any process may send next.
     pub(super) fn record_refusal(&mut self, why: Refusal) {
         self.failures += 1;
         self.last_error = Some(why.to_string());

@@ -1,4 +1,4 @@
-//! The metrics of webhooks; the configuration names the webhooks.
+//! The metrics of webhooks. The names in their labels come from the configuration, so their number is limited.
 
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
@@ -6,7 +6,7 @@ use prometheus_client::metrics::gauge::Gauge;
 
 use filrouge_http::Metrics;
 
-/// Names of labels with their values.
+/// The names and values of a metric's labels.
 type Labels = Vec<(&'static str, String)>;
 
 /// The counters of all webhooks.
@@ -54,7 +54,7 @@ impl WebhookCounters {
         self.deliveries.get_or_create(&labels).inc();
     }
 
-    /// Sets the number of commits still to examine.
+    /// Sets the number of commits that the webhook has not examined yet.
     pub(super) fn lag(&self, commits: u64) {
         self.lag.set(i64::try_from(commits).unwrap_or(i64::MAX));
     }

@@ -1,4 +1,4 @@
-//! Dead letters of a webhook, in the note "webhook/NAME/dead".
+//! The dead letters of a webhook, stored in the note "webhook/NAME/dead".
 
 use filrouge_store::Ledger;
 use filrouge_store::read::ChangeCursor;
@@ -12,19 +12,20 @@ use super::state::{self, load};
 /// The maximum number of letters kept; older ones are only counted.
 const LETTERS_MAX: usize = 1000;
 
-/// An abandoned batch.
+/// A batch that was abandoned after all attempts.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct DeadLetter {
-    /// The cursor of the feed after which it begins.
+    /// The cursor of the feed after which the batch begins.
     pub after: String,
-    /// The cursor at which it ends.
+    /// The cursor of the feed at which the batch ends.
     pub next_cursor: String,
     /// The number of attempts.
     pub attempts: u32,
-    /// The outcome of the last attempt: `status_500`, `timeout`, `connect`, `broken`.
+    /// The outcome of the newest attempt: `status_` and the number, such as `status_500`, or `timeout`, `connect`,
+    /// `broken`.
     pub error: String,
-    /// When it was abandoned.
+    /// When the batch was abandoned.
     pub at: Timestamp,
 }
 
@@ -38,7 +39,7 @@ pub(super) struct Dead {
 }
 
 impl Dead {
-    /// Adds a letter, replacing one of the same changes.
+    /// Adds a letter, and removes an earlier letter with the same changes. Drops the oldest letters beyond the maximum.
     pub(super) fn put(&mut self, letter: DeadLetter) {
         self.letters
             .retain(|l| (&l.after, &l.next_cursor) != (&letter.after, &letter.next_cursor));
@@ -52,14 +53,14 @@ impl Dead {
         self.letters.iter_mut().find(|l| *l == letter)
     }
 
-    /// Records that the first part of a letter was delivered.
+    /// Records that the changes of a letter up to `to` were delivered.
     pub(super) fn advance(&mut self, letter: &DeadLetter, to: ChangeCursor) {
         if let Some(letter) = self.find(letter) {
             letter.after = to.to_string();
         }
     }
 
-    /// Records that a letter was resent and failed.
+    /// Records that a letter was sent again and refused.
     pub(super) fn count_refusal(&mut self, letter: &DeadLetter, why: Refusal) {
         if let Some(letter) = self.find(letter) {
             letter.attempts += 1;
@@ -72,13 +73,13 @@ fn note_name(webhook: &WebhookName) -> String {
     format!("webhook/{webhook}/dead")
 }
 
-/// The letters of a webhook.
+/// Reads the letters of a webhook; none if its note does not exist.
 pub(super) async fn letters(ledger: &dyn Ledger, webhook: &WebhookName) -> Result<Dead, Failure> {
     let stored = load(ledger, &note_name(webhook)).await?;
     Ok(stored.map(|stored| stored.value).unwrap_or_default())
 }
 
-/// Changes the letters; retries when another process wrote first.
+/// Changes the letters of a webhook. If another process wrote first, applies `change` again to what it wrote.
 pub(super) async fn change(
     ledger: &dyn Ledger,
     webhook: &WebhookName,

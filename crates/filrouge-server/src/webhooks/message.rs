@@ -1,4 +1,4 @@
-//! A message's bytes, and its id, which is the same for every attempt.
+//! Builds a message to a receiver. Every attempt to deliver the same changes has the same message id.
 
 use filrouge_types::{ErrorCode, Failure, Timestamp};
 use serde::Serialize;
@@ -8,11 +8,11 @@ use super::WebhookSettings;
 use super::batch::Batch;
 use filrouge_store::read::SessionChange;
 
-/// A request to a receiver.
+/// The parts of a request to a receiver.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Message {
     pub(super) id: String,
-    /// Seconds since 1970.
+    /// The time of this attempt, in seconds since 1970.
     pub(super) timestamp: i64,
     pub(super) signature: String,
     pub(super) body: Vec<u8>,
@@ -25,7 +25,7 @@ struct Body<'a> {
     next_cursor: String,
 }
 
-/// The same changes have the same id in every process that serves the store.
+/// Returns the id of a message: for the same changes, it is the same in every process that serves the store.
 fn id(store: &str, webhook: &str, changes: &[SessionChange]) -> String {
     let mut hash = Sha256::new();
     let ends = [changes.first(), changes.last()];

@@ -1,4 +1,4 @@
-//! Sends a message, and reports the outcome.
+//! Sends messages to a receiver over HTTP, and reports the outcomes.
 
 use std::fmt;
 use std::future::Future;
@@ -37,7 +37,7 @@ impl fmt::Display for Refusal {
 }
 
 impl Refusal {
-    /// The label for metrics: one of a fixed few.
+    /// Returns the label for metrics, one of four.
     pub(super) const fn label(self) -> &'static str {
         match self {
             Self::Status(_) => "refused",
@@ -62,7 +62,7 @@ pub(super) enum Sent {
     },
 }
 
-/// How long a receiver asks to wait. `now`: seconds since 1970.
+/// Returns how long a receiver asks to wait. `now` is in seconds since 1970.
 fn retry_after(headers: &HeaderMap, now: i64) -> Option<Duration> {
     let text = headers.get(RETRY_AFTER)?.to_str().ok()?.trim();
     if let Ok(seconds) = text.parse() {
@@ -73,7 +73,7 @@ fn retry_after(headers: &HeaderMap, now: i64) -> Option<Duration> {
     Some(at.duration_since(UNIX_EPOCH).ok()?.saturating_sub(now))
 }
 
-/// Sends messages to a receiver.
+/// Sends messages to a receiver; tests use another implementation.
 pub(super) trait Post: Send + Sync + 'static {
     fn post(&self, message: Message) -> impl Future<Output = Sent> + Send;
 }
@@ -125,7 +125,7 @@ impl Post for HttpPost {
         let status = response.status();
         let retry_after = retry_after(response.headers(), message.timestamp);
         let mut read = 0;
-        // The body of a response is not used.
+        // The body of the response is ignored, but read, so that the connection can be reused.
         while let Ok(Some(chunk)) = response.chunk().await {
             read += chunk.len();
             if read > ANSWER_BYTES {

@@ -1,4 +1,4 @@
-//! Resends dead letters.
+//! Sends dead letters again, when an operator has requested it.
 
 use filrouge_types::Failure;
 
@@ -9,7 +9,8 @@ use super::state::{State, Stored};
 use super::worker::{Next, Worker};
 
 impl<P: Post> Worker<P> {
-    /// Resends the oldest dead letter, once; the next step sends the next one. A refusal stops the redelivery.
+    /// Sends the oldest dead letter again, once; the next step sends the next one. The redelivery ends when none is
+    /// left, or when the receiver refuses one.
     pub(super) async fn redeliver(&mut self, stored: Stored<State>) -> Result<Next, Failure> {
         let stored = match self.claim(stored).await? {
             Ok(stored) => stored,

@@ -15,7 +15,7 @@ const BYTES: std::ops::RangeInclusive<usize> = 24..=64;
 /// The maximum number of a webhook's secrets.
 const SECRETS_MAX: usize = 4;
 
-/// Why a text is not a list of secrets; does not contain the text.
+/// Why a text is not a list of secrets. The message does not contain the text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum SecretError {
     /// None, or more than four.
@@ -74,7 +74,7 @@ impl std::str::FromStr for WebhookSecrets {
 }
 
 impl WebhookSecrets {
-    /// The value of the header `webhook-signature`: one signature per secret.
+    /// Returns the value of the header `webhook-signature`: one signature per secret.
     pub(super) fn sign(&self, id: &str, timestamp: i64, body: &[u8]) -> String {
         let signatures: Vec<String> = self
             .0

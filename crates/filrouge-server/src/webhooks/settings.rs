@@ -9,24 +9,24 @@ use filrouge_types::TenantId;
 use super::address::{WebhookName, WebhookUrl};
 use super::secret::WebhookSecrets;
 
-/// The position at which a webhook that is new to the store begins.
+/// The position in the feed at which a webhook begins if the store has no note of it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum WebhookStart {
     /// After the newest commit: earlier changes are not sent.
     #[default]
     Newest,
-    /// With the store's first commit.
+    /// Before the store's first commit: all changes are sent.
     Beginning,
 }
 
 /// The changes that a webhook reports.
 #[derive(Debug, Clone)]
 pub struct WebhookFeed {
-    /// Names it and its notes; a webhook under another name is a new one.
+    /// The name of the webhook, which is part of the names of its notes. A webhook that gets another name begins anew.
     pub name: WebhookName,
-    /// The tenant whose changes it reports.
+    /// The tenant whose changes are reported.
     pub tenant: TenantId,
-    /// The kinds of changes; `None` for all.
+    /// The kinds of changes that are reported; `None` for all.
     pub kinds: Option<Vec<ChangeKind>>,
     /// The maximum number of changes in one message.
     pub batch: usize,
@@ -35,7 +35,7 @@ pub struct WebhookFeed {
 /// The configuration of a webhook.
 #[derive(Debug, Clone)]
 pub struct WebhookSettings {
-    /// The changes that it reports.
+    /// The changes that the webhook reports.
     pub feed: WebhookFeed,
     /// The receiver.
     pub url: WebhookUrl,
@@ -45,6 +45,6 @@ pub struct WebhookSettings {
     pub timeout: Duration,
     /// The number of attempts after which a batch becomes a dead letter.
     pub max_attempts: NonZeroU32,
-    /// The position at which it begins if it is new to the store.
+    /// The position at which the webhook begins if the store has no note of it.
     pub from: WebhookStart,
 }

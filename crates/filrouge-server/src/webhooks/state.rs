@@ -1,4 +1,4 @@
-//! The state of a webhook in its note "webhook/NAME".
+//! The state of a webhook, stored in the note "webhook/NAME".
 
 use std::time::Duration;
 
@@ -10,24 +10,24 @@ use serde::{Deserialize, Serialize};
 
 use super::WebhookName;
 
-/// The maximum remaining time of a valid claim: a claim that ends later was written with a wrong clock.
+/// The maximum remaining time of a valid claim. A claim that ends later was written with a wrong clock, and is ignored.
 const CLAIM_MAX: Duration = Duration::from_secs(120);
-/// How many times a change is attempted when other processes change the note at the same time.
+/// How many times a change is attempted while other processes change the same note.
 const ATTEMPTS: usize = 20;
 
-/// The state that all processes of a store share.
+/// The state of a webhook that all processes of a store share.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct State {
-    /// All changes before it were delivered, or are among the dead letters.
+    /// The position in the feed: all changes before it were delivered, or are among the dead letters.
     pub(super) cursor: String,
     /// The process that sends now.
     pub(super) claim: Option<Claim>,
-    /// Set while the batch after the cursor is refused: its end, and when it is retried.
+    /// Set while the batch after the cursor is refused: the end of the batch, and when it is sent again.
     pub(super) retry: Option<Retry>,
     /// When the receiver permanently refused messages.
     pub(super) disabled_at: Option<Timestamp>,
-    /// Whether to resend the dead letters.
+    /// Whether to send the dead letters again.
     pub(super) redeliver: bool,
     /// The number of refused messages since the last delivered one.
     pub(super) failures: u64,
@@ -47,13 +47,13 @@ pub(super) struct Claim {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Retry {
-    /// Its end, so that every attempt names the same changes.
+    /// The end of the batch, so that every attempt sends the same changes.
     pub(super) next_cursor: String,
     pub(super) attempts: u32,
     pub(super) at: Timestamp,
 }
 
-/// `time` plus a duration.
+/// Returns `time` plus a duration.
 pub(super) fn later(time: Timestamp, by: Duration) -> Timestamp {
     let by = i64::try_from(by.as_micros()).unwrap_or(i64::MAX);
     Timestamp::from_micros(time.as_micros().saturating_add(by))
@@ -76,21 +76,21 @@ impl State {
         self.cursor.parse()
     }
 
-    /// Records a delivered message; its sender may send the next one.
+    /// Records a delivered message. `claim` is a new claim of its sender, which may send the next message.
     pub(super) fn record_delivery(&mut self, claim: Claim) {
         self.claim = Some(claim);
         self.failures = 0;
         self.last_error = None;
     }
 
-    /// The claim that is valid at `now`.
+    /// Returns the claim, if there is one that is valid at `now`.
     pub(super) fn live_claim(&self, now: Timestamp) -> Option<&Claim> {
         let claim = self.claim.as_ref()?;
         (now < claim.until && claim.until <= later(now, CLAIM_MAX)).then_some(claim)
     }
 }
 
-/// A note's value and version, as read.
+/// A note's value and its version when it was read.
 #[derive(Debug, Clone)]
 pub(super) struct Stored<T> {
     pub(super) version: u64,
@@ -101,7 +101,7 @@ pub(super) fn note_name(webhook: &WebhookName) -> String {
     format!("webhook/{webhook}")
 }
 
-/// Reads a note.
+/// Reads a note; `None` if it does not exist.
 pub(super) async fn load<T: DeserializeOwned>(
     ledger: &dyn Ledger,
     note: &str,
@@ -120,7 +120,8 @@ pub(super) async fn load<T: DeserializeOwned>(
     }))
 }
 
-/// Writes a note that is at version `expected`; `false` when another process wrote first.
+/// Writes a note if it still has the version `expected`, 0 for a new note. Returns false if another process wrote
+/// first.
 pub(super) async fn put<T: Serialize + Sync>(
     ledger: &dyn Ledger,
     note: &str,
@@ -132,7 +133,8 @@ pub(super) async fn put<T: Serialize + Sync>(
     ledger.put_note(note, expected, bytes).await
 }
 
-/// Changes a note, and retries when another process wrote first; writes nothing when `change` returns `None`.
+/// Changes a note. `change` gets its value, `None` for a missing note, and returns the new one, or `None` to write
+/// nothing. If another process wrote first, `change` is applied again to what it wrote.
 pub(super) async fn change<T: Serialize + DeserializeOwned + Sync>(
     ledger: &dyn Ledger,
     note: &str,
@@ -154,7 +156,7 @@ pub(super) async fn change<T: Serialize + DeserializeOwned + Sync>(
     Err(Failure::new(ErrorCode::Overloaded, what))
 }
 
-/// A name for this process, unique among all that serve the store.
+/// Returns a name for this process, unique among all processes that serve the store.
 pub(super) fn new_holder(entropy: &dyn Entropy) -> Result<String, Failure> {
     let mut random = [0; 8];
     entropy.fill(&mut random)?;

@@ -1,4 +1,4 @@
-//! The status of webhooks, for `filrouge doctor`, and an operator's actions.
+//! The status of webhooks, for `filrouge doctor`, and the actions of an operator.
 
 use filrouge_store::Ledger;
 use filrouge_store::read::ChangeCursor;
@@ -15,9 +15,10 @@ pub use super::dead::DeadLetter;
 /// The status of a webhook in a store.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct WebhookStatus {
-    /// Its name.
+    /// The name of the webhook.
     pub name: String,
-    /// All changes before it were delivered, or are among the dead letters; `null` when the webhook has not begun.
+    /// The position in the feed: all changes before it were delivered, or are among the dead letters. `null` if the
+    /// webhook has not begun.
     pub cursor: Option<String>,
     /// The number of commits from the first undelivered change to the newest; 0 when everything was delivered.
     pub lag_commits: u64,
@@ -25,24 +26,25 @@ pub struct WebhookStatus {
     pub holder: Option<String>,
     /// The number of refused messages since the last delivered one.
     pub failures: u64,
-    /// The reason of the newest refusal: `status_500`, `timeout`, `connect`, `broken`.
+    /// The reason of the newest refusal: `status_` and the number, such as `status_500`, or `timeout`, `connect`,
+    /// `broken`.
     pub last_error: Option<String>,
-    /// When the refused batch is retried.
+    /// When the refused batch is sent again.
     pub retry_at: Option<Timestamp>,
     /// When the receiver permanently refused messages (410).
     pub disabled_at: Option<Timestamp>,
-    /// Whether the dead letters are being resent.
+    /// Whether the dead letters are being sent again.
     pub redelivering: bool,
     /// Abandoned batches, oldest first.
     pub dead_letters: Vec<DeadLetter>,
-    /// The number of older ones that were dropped.
+    /// The number of older dead letters that were dropped.
     pub dead_letters_dropped: u64,
 }
 
-/// The status of a webhook at `now`.
+/// Returns the status of a webhook at `now`.
 ///
 /// # Errors
-/// The ledger's; `integrity_error` when a note of the webhook cannot be read.
+/// Those of the ledger; `integrity_error` when a note of the webhook cannot be parsed.
 pub async fn webhook_status(
     ledger: &dyn Ledger,
     feed: &WebhookFeed,
@@ -72,7 +74,7 @@ pub async fn webhook_status(
     })
 }
 
-/// The number of commits from the first change for the webhook after `cursor` to the newest.
+/// Returns the number of commits from the webhook's first change after `cursor` to the newest commit; 0 if it has none.
 async fn lag(
     ledger: &dyn Ledger,
     feed: &WebhookFeed,
@@ -95,7 +97,7 @@ async fn lag(
 /// An action of an operator.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum WebhookAction {
-    /// Resends the dead letters, each once, before anything else.
+    /// Sends the dead letters again, each once, before anything else.
     Redeliver,
     /// Deletes the dead letters.
     Discard,
@@ -103,12 +105,12 @@ pub enum WebhookAction {
     Enable,
 }
 
-/// Performs `action`; returns the number of dead letters that it concerns.
+/// Performs `action`; returns the number of dead letters before it.
 ///
-/// It takes effect in the server that sends for the webhook, or else in the next one that starts.
+/// The action takes effect in the server that sends for the webhook; if none is running, in the next one that starts.
 ///
 /// # Errors
-/// `invalid` when the store does not know the webhook; the ledger's errors.
+/// `invalid` when the store has no note of the webhook, except to discard; those of the ledger.
 pub async fn change_webhook(
     ledger: &dyn Ledger,
     name: &WebhookName,

@@ -18,12 +18,12 @@ use super::post::{Post, Refusal, Sent};
 use super::state::{Retry, State, Stored, later, load, note_name, put};
 use super::{WebhookSettings, WebhookStart};
 
-/// Changes that follow each other faster than this are sent together.
+/// The pause after a new commit, so that the changes of this time are sent together.
 const GATHER: Duration = Duration::from_millis(20);
-/// How often the note is checked during a wait.
+/// How often the webhook's note is read during a wait, because another process or an operator may have changed it.
 pub(super) const POLL: Duration = Duration::from_secs(1);
-/// The cursor is stored when this many commits without a change for the webhook follow it, so that a restart need not
-/// examine them all again.
+/// The note's cursor is moved once this many commits after it contain no change for the webhook, so that a restart does
+/// not examine all of them again.
 const STORE_AFTER: u64 = 4096;
 /// How long a message in progress may take when the server stops.
 const LAST_MOMENT: Duration = Duration::from_secs(3);
@@ -47,15 +47,17 @@ pub(super) struct Worker<P> {
     pub(super) clock: Arc<dyn Clock>,
     pub(super) backoff: Backoff,
     pub(super) counters: WebhookCounters,
-    /// The name of this process's claims.
+    /// The name of this process in claims.
     pub(super) holder: String,
-    /// Between the stored cursor and this position there is no change for the webhook.
+    /// The position up to which this process has read: between the note's cursor and it, there is no change for the
+    /// webhook.
     pub(super) position: Option<ChangeCursor>,
-    /// Why the last query of the store failed.
+    /// Why the newest query of the store failed; `None` if it succeeded.
     pub(super) failing: Option<ErrorCode>,
 }
 
 impl<P: Post> Worker<P> {
+    /// Runs the webhook until `stopping` becomes true, then releases its claim.
     pub(super) async fn run(mut self, mut stopping: watch::Receiver<bool>) {
         let mut commits = self.ledger.commits();
         while !*stopping.borrow() {
@@ -85,11 +87,13 @@ impl<P: Post> Worker<P> {
         self.release().await;
     }
 
+    /// Returns the time from now until `time`.
     fn left(&self, time: Timestamp) -> Duration {
         let left = time.as_micros() - self.clock.now().as_micros();
         Duration::from_micros(u64::try_from(left).unwrap_or(0))
     }
 
+    /// Returns the next action after a step; after a failure, which it logs, that is a retry.
     fn next(&mut self, step: Result<Next, Failure>) -> Next {
         match step {
             Ok(next) => {
@@ -108,14 +112,15 @@ impl<P: Post> Worker<P> {
         }
     }
 
-    /// Logs a failure of the store, once while it lasts.
+    /// Logs a failure of the store, unless the query before it failed with the same code.
     pub(super) fn log_failure(&mut self, failure: &Failure) {
         if self.failing.replace(failure.code) != Some(failure.code) {
             tracing::error!(webhook = %self.settings.feed.name, %failure, "the webhook waits: the store cannot be queried");
         }
     }
 
-    /// Performs the next action: a redelivery, a retry or a new batch. Returns when to call it again.
+    /// Performs one step: sends a dead letter again, retries a refused batch, or sends a new one. Returns when to call
+    /// it again.
     pub(super) async fn step(&mut self) -> Result<Next, Failure> {
         let stored = self.stored().await?;
         let state = &stored.value;
@@ -147,7 +152,8 @@ impl<P: Post> Worker<P> {
         self.record_outcome(stored, batch, sent).await
     }
 
-    /// The position to read from: this process may have read further than the position in the note.
+    /// Returns the position to read from: the note's cursor, or the position up to which this process has read if that
+    /// is further.
     fn after(&self, cursor: ChangeCursor) -> ChangeCursor {
         match self.position {
             Some(position) if sort_key(position) > sort_key(cursor) => position,
@@ -160,7 +166,7 @@ impl<P: Post> Worker<P> {
         self.counters.lag(newest.saturating_sub(after.commit_no));
     }
 
-    /// Loads the state; creates it when the webhook is new to the store.
+    /// Loads the webhook's state; creates it if the store has no note of the webhook.
     pub(super) async fn stored(&self) -> Result<Stored<State>, Failure> {
         let note = note_name(&self.settings.feed.name);
         loop {
@@ -180,8 +186,8 @@ impl<P: Post> Worker<P> {
         }
     }
 
-    /// Records that there is no change for the webhook: in memory, and only rarely in the note, because each write of
-    /// the note is a commit that must be examined as well.
+    /// Records that a batch contains no change for the webhook: in memory, and only rarely in the note, because each
+    /// write of the note is a commit that must be examined too.
     async fn skip_empty(
         &mut self,
         stored: Stored<State>,
@@ -193,14 +199,15 @@ impl<P: Post> Worker<P> {
         self.position = Some(batch.next);
         self.count_lag(batch.next);
         let unstored = batch.next.commit_no.saturating_sub(cursor.commit_no);
-        // The webhook's kinds have changed since the batch was refused.
+        // A refused batch had changes. If it has none now, the kinds that the webhook reports were configured
+        // differently then.
         let stale = bound.is_some_and(|bound| sort_key(batch.next) >= sort_key(bound));
         if (stale || unstored >= STORE_AFTER) && self.other_claim(&stored.value, now).is_none() {
             let mut state = stored.value;
             state.cursor = batch.next.to_string();
             state.retry = None;
             let note = note_name(&self.settings.feed.name);
-            // If another server wrote first, nothing is lost.
+            // If another process wrote first, the cursor stays as that process wrote it, which is correct too.
             put(self.ledger.as_ref(), &note, stored.version, &state).await?;
         }
         Ok(if batch.more {
@@ -210,6 +217,7 @@ impl<P: Post> Worker<P> {
         })
     }
 
+    /// Sends one message with the batch's changes; counts and logs the outcome.
     pub(super) async fn send(&self, batch: &Batch) -> Result<Sent, Failure> {
         let store = self.ledger.store_id();
         let message = Message::new(&self.settings, store, batch, self.clock.now())?;
@@ -242,7 +250,7 @@ impl<P: Post> Worker<P> {
         Ok(sent)
     }
 
-    /// Records the outcome of a batch.
+    /// Records the outcome of sending a batch in the note.
     async fn record_outcome(
         &mut self,
         stored: Stored<State>,
@@ -278,6 +286,7 @@ impl<P: Post> Worker<P> {
         }
     }
 
+    /// Records a refused batch, and when it is sent again.
     async fn retry_later(
         &mut self,
         stored: Stored<State>,
@@ -300,6 +309,7 @@ impl<P: Post> Worker<P> {
         Next::At(at)
     }
 
+    /// Makes a refused batch a dead letter, and continues after it.
     async fn give_up(
         &mut self,
         stored: Stored<State>,
@@ -317,7 +327,8 @@ impl<P: Post> Worker<P> {
         let webhook = &self.settings.feed.name;
         tracing::error!(%webhook, after = letter.after, next_cursor = letter.next_cursor, error = letter.error, attempts,
             "changes were abandoned: they are among the dead letters (`filrouge doctor webhooks`)");
-        // Written before the feed continues: a duplicate dead letter is better than a lost one.
+        // The dead letter is written before the cursor moves: a crash between the two may repeat a dead letter, but
+        // cannot lose one.
         dead::change(self.ledger.as_ref(), webhook, |dead| {
             dead.put(letter.clone());
         })
@@ -332,6 +343,7 @@ impl<P: Post> Worker<P> {
         Ok(Next::Again)
     }
 
+    /// Disables the webhook after the receiver responded 410; an operator can enable it again.
     pub(super) async fn disable(&mut self, stored: Stored<State>) -> Next {
         let now = self.clock.now();
         self.save(stored, |state| {

@@ -1,4 +1,4 @@
-//! Compactions: a boundary, and the summary after it.
+//! Compactions: a record of the boundary and, mostly, a record of the summary after it.
 
 use super::convert::RecordState;
 use crate::jsonl::{MessageBuilder, RecordInfo};
@@ -13,7 +13,7 @@ pub(super) struct PendingCompaction {
 }
 
 impl RecordState {
-    /// Adds the summary of the dropped messages, and the compaction's boundary.
+    /// Adds the summary of a compaction as a message, and the boundary that was read before it, if any.
     pub(super) fn add_summary(
         &mut self,
         builder: &mut MessageBuilder,
@@ -42,7 +42,7 @@ impl RecordState {
         builder.boundary(index, boundary);
     }
 
-    /// Adds the pending boundary without a summary.
+    /// Adds the pending boundary, if there is one, without a summary.
     pub(super) fn add_bare_boundary(&mut self, builder: &mut MessageBuilder) {
         let Some(one) = self.compaction.take() else {
             return;

@@ -4,7 +4,7 @@
 //! |---|---|
 //! | `user`, text or blocks | a message of the user; text that the program injected is synthetic |
 //! | `user`, `tool_result` | the output or error of its call's tool part |
-//! | `assistant`, all with one `message.id` | one message; its usage counts once, with the largest numbers of its records |
+//! | `assistant`, all with one `message.id` | one message; of the usages in its records, the largest numbers count |
 //! | `system/compact_boundary` and the `isCompactSummary` after it | a boundary; a message with a compaction part |
 //! | `system/microcompact_boundary` | `pruned` of the tools it names |
 //! | `system`, with text | a message of the program |
@@ -29,20 +29,24 @@ use crate::jsonl::{LineReader, MessageBuilder, RecordInfo};
 use crate::object::{Object, Refusal};
 use crate::{PartKind, Role, SkipReason, Tool, ToolStatus};
 
-/// State that is carried from line to line.
+/// The state of reading a session, carried from line to line.
 pub(crate) struct RecordState {
-    /// The session id that this session's own records have.
+    /// The session id in the records of this session itself; a record with another id is a copy.
     own: Box<str>,
     agent: Box<str>,
+    /// The agents of this session or, for an agent, of its parent.
     group: Arc<Group>,
     /// Ids of the records that were read.
     seen: HashSet<Box<str>>,
-    /// Indexes of the agent's messages, by message id.
+    /// The agent's messages, as positions among all messages, by message id.
     answers: HashMap<Box<str>, usize>,
+    /// The position of the agent's newest message.
     last_answer: Option<usize>,
+    /// The session's total cost, as last recorded.
     cost: f64,
     /// A compaction whose summary has not been read yet.
     pub(super) compaction: Option<PendingCompaction>,
+    /// The latest time that was read: a record without a time gets it.
     last_time: i64,
 }
 
@@ -61,6 +65,7 @@ impl RecordState {
         }
     }
 
+    /// Returns the id and the time of a record, and whether it was copied from another session.
     fn record_info(&mut self, one: &Object<'_>, number: u64) -> RecordInfo {
         let at = one.at("timestamp").time().unwrap_or(self.last_time);
         self.last_time = self.last_time.max(at);
@@ -146,7 +151,7 @@ impl RecordState {
             .boxed("tool_use_id")
             .unwrap_or_else(|| record.part_id(index));
         if !builder.calls.contains_key(&call_id) {
-            // The line with the call is lost, but its result is not.
+            // The call's record is missing, but its result exists.
             let at = self.add_message(builder, one, record, Role::Assistant);
             let lost = Tool::call(call_id.clone(), "unknown".into(), "null".into());
             builder.part(
@@ -262,7 +267,7 @@ impl RecordState {
                         name: "api_error".into(),
                         json: line.into(),
                     },
-                    // These records are turn durations and reports of hooks.
+                    // Records without text are the durations of turns and reports of hooks.
                     None => return,
                 };
                 let index = self.add_message(builder, one, record, Role::System);
@@ -301,7 +306,8 @@ impl RecordState {
         }
     }
 
-    /// Adds the increase of the session's cost to the agent's last message: the program records only the total.
+    /// Adds the increase of the session's total cost to the agent's newest message, because the program records only
+    /// the total. A total that has become smaller begins anew.
     fn add_cost(&mut self, builder: &mut MessageBuilder, one: &Object<'_>) {
         let own = one.text("sessionId").is_none_or(|id| *id == *self.own);
         let (Some(total), true) = (one.at("totalCostUSD").float(), own) else {

@@ -1,18 +1,18 @@
-//! The agents that a session started.
+//! The agents of a session.
 
 use std::collections::BTreeMap;
 
-/// All agents of one session, including agents that its agents started.
+/// All agents of one session, including those that its agents started.
 #[derive(Default, Hash)]
 pub(crate) struct Group {
-    /// Agent sessions, by the tool call that started each.
+    /// The ids of the agents' sessions, by the id of the tool call that started each.
     pub(super) by_call: BTreeMap<Box<str>, Box<str>>,
-    /// Ids of the agent sessions whose id differs from their file's name, by that name.
+    /// The ids of those agents' sessions whose id is not the name of their file, by the file's name.
     pub(super) renamed: BTreeMap<Box<str>, Box<str>>,
 }
 
 impl Group {
-    /// The id of the session whose file has this name.
+    /// Returns the id of the agent's session whose file has the name `stem`.
     pub(super) fn id_of(&self, stem: Box<str>) -> Box<str> {
         self.renamed.get(&stem).cloned().unwrap_or(stem)
     }

@@ -1,4 +1,4 @@
-//! Session facts from both ends of a file.
+//! Reads facts about a session from both ends of its file, without its middle.
 
 use std::fs;
 use std::path::Path;
@@ -10,26 +10,30 @@ use crate::Skipped;
 use crate::jsonl::{LogFile, records, title_of};
 use crate::object::Object;
 
-/// Largest agent description that is read.
+/// The maximum size in bytes of an agent's description that is read.
 const META_BYTES_MAX: u64 = 64 << 10;
 
 /// Kinds of records that can give a session its title; they are not part of the conversation.
 const TITLES: [&str; 4] = ["custom-title", "ai-title", "summary", "last-prompt"];
 
-/// Session facts read from a file.
+/// The facts about a session that were read from its file.
 #[derive(Default)]
 pub(crate) struct Head {
     pub(super) created: Option<i64>,
     pub(super) updated: Option<i64>,
     pub(super) cwd: Option<Box<str>>,
     pub(super) version: Option<Box<str>>,
-    /// The session id in its records: the first one, or the file's own id once a record has it.
+    /// The session id in its records: the id in the first record, or the file's own id if any record has it.
     pub(super) recorded_id: Option<Box<str>>,
+    /// The session from which this one was copied.
     pub(super) fork_of: Option<Box<str>>,
     pub(super) agent: Option<Box<str>>,
+    /// Whether any record marks itself as an agent's.
     pub(super) sidechain: bool,
     pub(super) meta: Option<Meta>,
+    /// The title that the user gave.
     title: Option<Box<str>>,
+    /// The title that the program gave.
     summary: Option<Box<str>>,
     prompt: Option<Box<str>>,
     last_prompt: Option<Box<str>>,
@@ -37,7 +41,7 @@ pub(crate) struct Head {
     uuids: Vec<Box<str>>,
 }
 
-/// The content of `agent-*.meta.json`.
+/// The content of an agent's `agent-*.meta.json`.
 pub(crate) struct Meta {
     pub(super) agent: Option<Box<str>>,
     pub(super) call_id: Option<Box<str>>,
@@ -45,7 +49,8 @@ pub(crate) struct Meta {
 }
 
 impl Head {
-    /// The title: the user's, the agent's description, the program's, or else the first or last prompt.
+    /// Returns the first of these that exists: the user's title, the agent's description, the program's title, the
+    /// first prompt, the last prompt.
     pub(super) fn title(&self) -> Option<Box<str>> {
         let described = self
             .meta
@@ -61,6 +66,7 @@ impl Head {
         texts.into_iter().flatten().next().cloned()
     }
 
+    /// Reads one line. `own` is the id of the file's session.
     fn add_line(&mut self, own: &str, line: &str) {
         let Ok(one) = Object::parse(line) else {
             return;
@@ -80,7 +86,8 @@ impl Head {
         match &*kind {
             "custom-title" => self.title = one.boxed("customTitle"),
             "ai-title" => self.summary = one.boxed("aiTitle"),
-            // Early versions also write summaries of other sessions into a file.
+            // Early versions also write the summaries of other sessions into a file; those name a record that is not in
+            // it.
             "summary"
                 if one
                     .text("leafUuid")
@@ -122,6 +129,7 @@ impl Head {
     }
 }
 
+/// Returns a title from the first text of a message that the program did not inject.
 fn prompt_of(message: &Object<'_>) -> Option<Box<str>> {
     let blocks = blocks_of(message.at("content"));
     let texts = blocks.iter().filter_map(|block| block.text("text"));

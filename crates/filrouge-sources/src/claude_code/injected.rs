@@ -1,4 +1,4 @@
-//! Texts that Claude Code injects into a conversation, as opposed to typed ones.
+//! Recognizes texts that Claude Code injects into a conversation, which the user did not type.
 
 /// Prefixes of texts that the program injects into messages of the user.
 const INJECTED: &[&str] = &[

@@ -1,7 +1,8 @@
 //! Claude Code's history: JSON lines, one file per session (DESIGN §10).
 //!
-//! An agent that a session started is a session too, and that session is its parent; this is also true of an agent that
-//! another agent of the session started. The tool call that started the agent names it.
+//! An agent is a session too. Its parent is the session in whose folder the agent is stored or, in early versions,
+//! whose id its records have; this is so even if another agent of that session started it. In the conversation, the
+//! tool call that started an agent names the agent's session.
 //!
 //! Only `projects` is read, so credentials never are.
 
@@ -39,10 +40,11 @@ pub static PROGRAM: Program = Program {
 /// The agent of a session that a person started.
 const AGENT: &str = "claude";
 
-/// Opens Claude Code's folder (`~/.claude`), its `projects` folder, a project's folder there, or a session's file.
+/// Opens a history: Claude Code's folder (`~/.claude`), its `projects` folder, a project's folder there, or a session's
+/// file.
 ///
 /// # Errors
-/// [`SourceError`] when there is nothing at `path` or it contains no such history.
+/// [`SourceError`] when nothing exists at `path`, or it is no history of Claude Code.
 pub fn open(path: &Path) -> Result<Vec<Arc<dyn Source>>, SourceError> {
     Root::find(path)?;
     Ok(watch(path))
@@ -57,18 +59,20 @@ pub fn watch(path: &Path) -> Vec<Arc<dyn Source>> {
     vec![Arc::new(Logs::new(claude, path))]
 }
 
+/// The format of Claude Code's histories, for the history at `path`.
 struct Claude {
     path: PathBuf,
 }
 
-/// Data that a session's reader needs besides the file.
+/// Data that the reader of a session's records needs besides its file.
 pub(crate) struct Context {
+    /// The session id in the records of this session itself, as opposed to copied ones.
     recorded_id: Box<str>,
     agent: Box<str>,
     group: Arc<Group>,
 }
 
-/// A file with the session id and the parent assigned to it.
+/// A file, with its session's id and with its parent session, if it has one.
 struct NamedFile {
     file: LogFile,
     head: Arc<Head>,
@@ -135,7 +139,8 @@ impl Format for Claude {
     }
 }
 
-/// Assigns a session id to each file. An agent file whose name is already in use gets its parent's id as a prefix.
+/// Assigns a session id to each file: the file's name. If the name of an agent's file is already in use, its id is the
+/// parent's id, a colon and the name. Of several files of one session, the newest counts.
 fn assign_ids(
     files: Vec<(LogFile, Arc<Head>)>,
     skipped: &mut Vec<Skipped>,
@@ -176,6 +181,7 @@ fn assign_ids(
     named
 }
 
+/// Builds the session of a file. `group` has the agents of the session or, for an agent, of its parent.
 fn session(one: NamedFile, group: Arc<Group>) -> Session<Context> {
     let head = &one.head;
     let described = head.meta.as_ref().and_then(|meta| meta.agent.clone());
@@ -184,7 +190,7 @@ fn session(one: NamedFile, group: Arc<Group>) -> Session<Context> {
     let agent = agent.unwrap_or_else(|| AGENT.into());
     let created = head.created.unwrap_or_else(|| one.file.state.millis());
     let own = head.recorded_id.clone().unwrap_or_else(|| one.id.clone());
-    // An agent's records name its parent's session.
+    // The records of an agent have its parent's session id, which does not mean that the agent is a fork.
     let fork_of = head
         .fork_of
         .clone()

@@ -1,4 +1,4 @@
-//! Converts content blocks and their metadata to parts.
+//! Converts content blocks, and the metadata of records, to parts.
 
 use std::borrow::Cow;
 
@@ -8,11 +8,12 @@ use crate::object::{Object, Refusal, Writer};
 use crate::raw::Raw;
 use crate::{MessageError, PartKind, SkipReason, Tokens};
 
+/// Returns what triggered a compaction: `auto` or `manual`.
 pub(super) fn trigger_of(metadata: Raw<'_>) -> Option<Cow<'_, str>> {
     metadata.object()?.text("trigger")
 }
 
-/// Marks the tools whose output the model no longer sees.
+/// Marks the tool calls whose output the model no longer sees, as of the time `at`.
 pub(super) fn prune(builder: &mut MessageBuilder, metadata: Raw<'_>, at: i64) {
     let metadata_fields = metadata.object().unwrap_or_default();
     for id in metadata_fields
@@ -27,7 +28,7 @@ pub(super) fn prune(builder: &mut MessageBuilder, metadata: Raw<'_>, at: i64) {
     }
 }
 
-/// The blocks of a message's content; a string counts as one text block.
+/// Returns the blocks of a message's content; a string counts as one text block.
 pub(super) fn blocks_of(content: Raw<'_>) -> Vec<Object<'_>> {
     if content.token().is_some() {
         return vec![Object::with_field("text", content)];
@@ -35,8 +36,8 @@ pub(super) fn blocks_of(content: Raw<'_>) -> Vec<Object<'_>> {
     content.objects().unwrap_or_default()
 }
 
-/// Converts a block of a user's message, or a block of a kind that agents' messages have too. Never keeps the content of
-/// a file. `synthetic` says that the program wrote the text.
+/// Converts a block of a user's message, or a block of an agent's message of a kind that users' messages have too.
+/// Never keeps the content of a file. `synthetic` is whether the program wrote the text.
 pub(super) fn user_part(block: &Object<'_>, synthetic: bool) -> PartKind {
     if let Some(text) = block.text("text") {
         return PartKind::Text {
@@ -61,7 +62,7 @@ pub(super) fn user_part(block: &Object<'_>, synthetic: bool) -> PartKind {
     }
 }
 
-/// The JSON of a block of another kind, with only the fields that are kept.
+/// Returns the JSON of a block of an unknown kind, with only the fields listed here.
 fn json_of(block: &Object<'_>) -> String {
     let mut json = Writer::default();
     let fields = [
@@ -86,8 +87,8 @@ pub(super) fn no_message() -> Refusal {
     )
 }
 
-/// Merges the usage in one record into its message's usage: the larger of two numbers counts, because every record of a
-/// message repeats the usage, in some early versions while it still grows.
+/// Merges the usage in one record into its message's usage. Of two numbers, the larger one counts: every record of a
+/// message repeats the usage, and in some early versions the usage still grows from record to record.
 pub(super) fn largest(before: Option<Tokens>, usage: &Object<'_>) -> Tokens {
     let before = before.unwrap_or_default();
     let larger = |raw: Raw<'_>, before: u64| raw.number().unwrap_or(0).max(before);
@@ -111,7 +112,7 @@ pub(super) fn api_error(one: &Object<'_>, message: &Object<'_>) -> MessageError 
     }
 }
 
-/// Whether a record's origin says that the program wrote its text: `{"kind":"task-notification"}`.
+/// Whether the origin of a record says that the program wrote its text, as `{"kind":"task-notification"}` does.
 pub(super) fn is_from_program(origin: Raw<'_>) -> bool {
     let kind = origin.object().and_then(|origin| origin.text("kind"));
     kind.is_some_and(|kind| kind != "human" && kind != "user")

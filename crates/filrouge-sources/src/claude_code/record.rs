@@ -2,7 +2,8 @@
 
 use crate::object::Object;
 
-/// Record kinds outside the conversation: API requests, settings, counters.
+/// The kinds of records outside the conversation, such as API requests, settings and counters. Sorted, for a binary
+/// search.
 const ASIDE: &[&str] = &[
     "agent-color",
     "agent-name",
@@ -34,7 +35,7 @@ const ASIDE: &[&str] = &[
     "worktree-state",
 ];
 
-/// Whether a record is known to be outside the conversation. The only attachments inside it are queued prompts.
+/// Whether a record is known to be outside the conversation. An attachment is outside, unless it is a queued prompt.
 pub(super) fn is_aside(one: &Object<'_>, kind: &str) -> bool {
     let is_prompt = || {
         let attached = one.at("attachment").object();

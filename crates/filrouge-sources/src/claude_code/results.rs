@@ -1,16 +1,17 @@
-//! Tool results: the text, the changes, and the agent that was started.
+//! Reads the results of tool calls: the text, the changes to a file, and the agent that was started.
 
 use crate::Changes;
 use crate::object::Object;
 use crate::raw::Raw;
 
-/// The agent that a call started, as the stem of its file's name; `tool_result` is the `toolUseResult` of a record.
+/// Returns the agent that a call started, as the name of the agent's file without its extension. `tool_result` is the
+/// `toolUseResult` of a record.
 pub(super) fn agent_of(tool_result: &Object<'_>) -> Option<Box<str>> {
     let id = tool_result.boxed("agentId")?;
     Some(format!("agent-{id}").into())
 }
 
-/// The changes that a file tool made, and the file.
+/// Returns the changes that a tool made to a file, and the file; `None` for other tools.
 pub(super) fn changes_of(tool_result: &Object<'_>) -> Option<(Changes, Box<str>)> {
     let file = tool_result.boxed("filePath")?;
     let hunks = tool_result.at("structuredPatch").objects()?;
@@ -36,7 +37,8 @@ pub(super) fn changes_of(tool_result: &Object<'_>) -> Option<(Changes, Box<str>)
     Some((changes, file))
 }
 
-/// The text of a result's content, which is a string or blocks. A block without text is shown as its kind in brackets.
+/// Returns the text of a result's content, which is a string or blocks. A block without text becomes its kind in
+/// brackets.
 pub(super) fn text_of(content: Raw<'_>) -> Box<str> {
     if let Some(text) = content.text() {
         return text.into();

@@ -1,5 +1,5 @@
-//! Finds Claude Code's files: `projects/<folder>/<session>.jsonl`. Agents that a session started are in
-//! `<session>/subagents/`; early versions store them as `agent-*.jsonl` in the session's own folder.
+//! Finds Claude Code's files: `projects/<folder>/<session>.jsonl`. The agents of a session are in
+//! `projects/<folder>/<session>/subagents/`; early versions store them as `agent-*.jsonl` in `projects/<folder>/`.
 
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
@@ -16,28 +16,28 @@ const DEPTH_MAX: usize = 3;
 /// The prefix of an agent file's name.
 const AGENT_NAME: &str = "agent-";
 
-/// The kind of the opened path.
+/// What the opened path is.
 pub(crate) enum Root {
-    /// A folder of projects.
+    /// A folder that contains the projects' folders.
     Projects(PathBuf),
-    /// A project's folder.
+    /// The folder of one project.
     Project(PathBuf),
-    /// One session.
+    /// The file of one session.
     File(PathBuf),
 }
 
-/// Whether a file belongs to a session that a person started, or to an agent.
+/// Whose file it is: a session's that a person started, or an agent's.
 pub(super) enum FileOwner<'a> {
-    /// A session that is not an agent.
+    /// The file of a session that is not an agent.
     Session,
-    /// An agent stored below the folder of this session.
+    /// The file of an agent, below the folder of the session with this id.
     AgentOf(&'a str),
-    /// An agent stored in the folder of the sessions; its records name its session.
+    /// The file of an agent, in the project's folder; the agent's records have the id of its parent session.
     LooseAgent,
 }
 
 impl Root {
-    /// Recognizes the kind of `path`.
+    /// Recognizes what `path` is.
     pub(super) fn find(path: &Path) -> Result<Self, SourceError> {
         let unrecognized = || SourceError::unrecognized(NAME, path);
         let Ok(meta) = std::fs::metadata(path) else {
@@ -71,7 +71,7 @@ impl Root {
         Err(unrecognized())
     }
 
-    /// Lists all session files.
+    /// Lists the files of all sessions and agents.
     pub(super) fn walk(&self, skipped: &mut Vec<Skipped>) -> Vec<LogFile> {
         let mut logs = Vec::new();
         match self {
@@ -108,6 +108,7 @@ fn list_project(dir: &Path, logs: &mut Vec<LogFile>, skipped: &mut Vec<Skipped>)
     }
 }
 
+/// Lists the agents' files in a folder, and in its folders down to `depth` further levels.
 fn list_agents(dir: &Path, depth: usize, logs: &mut Vec<LogFile>, skipped: &mut Vec<Skipped>) {
     let (folders, mut files) = children(dir, is_log, skipped);
     logs.append(&mut files);
@@ -118,7 +119,7 @@ fn list_agents(dir: &Path, depth: usize, logs: &mut Vec<LogFile>, skipped: &mut 
     }
 }
 
-/// The [`FileOwner`] of a file, by its path.
+/// Returns the [`FileOwner`] of a file, by its path.
 pub(super) fn owner(path: &Path) -> Option<FileOwner<'_>> {
     let name = stem(path)?;
     Some(match session_folder(path) {
@@ -128,14 +129,14 @@ pub(super) fn owner(path: &Path) -> Option<FileOwner<'_>> {
     })
 }
 
-/// The name of the project's folder.
+/// Returns the name of the project's folder, which contains the file of the session or, indirectly, of the agent.
 pub(super) fn project_of(path: &Path) -> Option<&str> {
     let inner = session_folder(path).unwrap_or(path);
     inner.parent()?.file_name()?.to_str()
 }
 
-/// The folder of the session that started the agent of this file. Only the nearest folders are checked: one further up may
-/// be called `subagents` for another reason.
+/// Returns the folder of the parent session of an agent's file; `None` for other files. Only the nearest folders are
+/// checked, because one further up may be called `subagents` for another reason.
 fn session_folder(path: &Path) -> Option<&Path> {
     let is_agent = stem(path).is_some_and(|name| name.starts_with(AGENT_NAME));
     let mut above = path

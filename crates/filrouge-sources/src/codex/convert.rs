@@ -11,7 +11,8 @@
 //! | `event_msg/error`, `turn_aborted` | the error of the last answer |
 //! | any other `event_msg` | nothing: a `response_item` has the same text |
 //!
-//! A file whose `response_item`s do not contain the text is read a second time, and its events become the conversation.
+//! If the `response_item`s of a file do not contain the text, the file is read a second time, and its events become the
+//! conversation.
 
 use std::collections::{HashMap, HashSet};
 use std::hash::{DefaultHasher, Hash, Hasher};
@@ -34,31 +35,39 @@ pub(super) enum Mode {
     Events,
 }
 
-/// State that is carried from line to line.
+/// The state of reading a rollout, carried from line to line.
 pub(crate) struct RolloutState {
+    /// The id of this session, as opposed to that of a session from which records were copied.
     own: Box<str>,
     pub(super) agent: Box<str>,
     pub(super) mode: Mode,
+    /// For each [`Mode`], in the order of the variants, whether its records contain text.
     pub(super) modes_with_text: [bool; 3],
+    /// Recognizes copied records; `None` before the session's metadata was read.
     pub(super) copies: Option<CopyFilter>,
+    /// Whether the session is a fork, according to its header.
     forked: bool,
     counter: Counter,
     pub(super) model: Option<Box<str>>,
+    /// The ids that messages and parts have so far.
     ids: HashSet<Box<str>>,
     /// The ordinals of the lines that were read, each with the hash of its content.
     lines: HashSet<(u64, u64)>,
+    /// The hash of the line before.
     last_line: u64,
-    /// The answer that is being written.
+    /// The position of the message to which the model's next part is added, if there is one.
     pub(super) open: Option<usize>,
+    /// The position of the newest answer.
     pub(super) last_answer: Option<usize>,
-    /// The last answer since the user spoke.
+    /// The position of the newest answer since the user's newest message; `None` if there is none.
     pub(super) answer: Option<usize>,
-    /// Usage that does not belong to an answer yet.
+    /// Usage that was not added to a message yet.
     pending: Tokens,
-    /// Calls that an event marked as failed before their output was read.
+    /// The ids of calls that an event marked as failed before their output was read.
     pub(super) failed: HashSet<Box<str>>,
-    /// Started sessions, by the call that started each.
+    /// The ids of started sessions, by the id of the call that started each.
     pub(super) children: HashMap<Box<str>, Box<str>>,
+    /// The latest time that was read: a record without a time gets it.
     last_time: i64,
 }
 
@@ -86,7 +95,7 @@ impl RolloutState {
         }
     }
 
-    /// Whether a line is a duplicate: the same content with the same ordinal, or the same content as the line before.
+    /// Whether a line repeats an earlier one: the line before it, or any line with the same ordinal and content.
     fn is_repeated(&mut self, line: &str, ordinal: Option<u64>) -> bool {
         let mut hasher = DefaultHasher::new();
         line.hash(&mut hasher);
@@ -95,7 +104,8 @@ impl RolloutState {
         before == hash || ordinal.is_some_and(|ordinal| !self.lines.insert((ordinal, hash)))
     }
 
-    /// Returns `id`, or an id derived from the line's number, and makes it unique in the file.
+    /// Returns `id`, or an id made from the line's number if there is none. Adds the number if the id was used before
+    /// in the file.
     pub(super) fn unique(&mut self, id: Option<Box<str>>, number: u64) -> Box<str> {
         let id = id.unwrap_or_else(|| format!("line-{number}").into());
         if self.ids.insert(id.clone()) {
@@ -106,16 +116,18 @@ impl RolloutState {
         id
     }
 
+    /// Whether a record with this turn and time is a copy of another session's record.
     pub(super) fn is_copy(&mut self, turn: Option<&str>, at: i64) -> bool {
         self.copies
             .as_mut()
             .is_some_and(|copies| copies.is_copy(turn, at))
     }
 
+    /// Reads a `session_meta` record.
     fn meta(&mut self, meta: &Object<'_>, at: i64) {
         let id = meta.boxed("id").unwrap_or_else(|| self.own.clone());
         match &mut self.copies {
-            // The first such record is the session's own, even where the file has another name.
+            // The first such record describes this session, even if its id is not the one in the file's name.
             None => {
                 let created = meta.at("timestamp").time().unwrap_or(at);
                 let forked = self.forked || meta.has("forked_from_id");
@@ -127,18 +139,19 @@ impl RolloutState {
         }
     }
 
-    /// Closes the answer that is being written.
+    /// Closes the open message: the model's next part begins a new one.
     pub(super) fn close(&mut self) {
         self.open = None;
     }
 
-    /// Ends the current answer and turn, because a message of the user, or of a program in the user's place, was read.
+    /// Ends the current answer, because a message of the user, or of a program in the user's place, was read.
     pub(super) fn user_spoke(&mut self) {
         self.open = None;
         self.answer = None;
     }
 
-    /// The index of the message to which the model's next part belongs; adds a message when none is open.
+    /// Returns the position of the message to which the model's next part belongs; begins a message if none is open.
+    /// Copied and own parts are not in one message.
     pub(super) fn open_answer(
         &mut self,
         builder: &mut MessageBuilder,
@@ -161,9 +174,11 @@ impl RolloutState {
         index
     }
 
+    /// Adds usage to the open message.
     fn usage(&mut self, builder: &mut MessageBuilder, tokens: Option<Tokens>, at: i64) {
         let Some(tokens) = tokens else { return };
-        // Usage recorded while no answer is open belongs to a response without a message, most often a compaction.
+        // Usage that is recorded while no message is open belongs to a response without a message, most often a
+        // compaction. It waits in `pending`.
         let answer = if self.open.is_some() { self.open } else { None };
         match answer.and_then(|index| builder.messages.get_mut(index)) {
             Some(message) => {
@@ -174,7 +189,7 @@ impl RolloutState {
         }
     }
 
-    /// Assigns the pending usage to a message.
+    /// Adds the pending usage to a message, if there is one.
     fn assign_pending(&mut self, builder: &mut MessageBuilder, index: Option<usize>) {
         if self.pending == Tokens::default() {
             return;
@@ -185,6 +200,7 @@ impl RolloutState {
         }
     }
 
+    /// Adds a compaction: a message with the summary, and a boundary.
     fn compacted(&mut self, builder: &mut MessageBuilder, item: &Object<'_>, record: &RecordInfo) {
         self.user_spoke();
         let index = builder.begin(record, Role::System, None);
@@ -214,6 +230,7 @@ impl RolloutState {
         }
     }
 
+    /// Reads an item of the conversation. `number` is the line's number.
     fn item(
         &mut self,
         builder: &mut MessageBuilder,
@@ -237,6 +254,7 @@ impl RolloutState {
         Ok(())
     }
 
+    /// Reads the payload of a record of this kind.
     fn payload(
         &mut self,
         builder: &mut MessageBuilder,
@@ -271,7 +289,8 @@ impl RolloutState {
                 self.classify_turn(&event);
                 if event.text("type").as_deref() == Some("token_count") {
                     let tokens = self.counter.count(&event);
-                    // The event is recorded after the answer, before or after the results of its tools.
+                    // This event follows the answer to which it belongs; the outputs of the answer's calls may be
+                    // between them, and have closed the answer.
                     self.open = self.open.or(self.answer);
                     self.usage(builder, tokens, at);
                     self.close();
@@ -303,7 +322,7 @@ impl LineReader for RolloutState {
         let number = line.at("ordinal").number().unwrap_or(number);
         match (line.text("type"), line.at("payload").json()) {
             (Some(kind), Some(payload)) => self.payload(builder, &kind, number, at, payload),
-            // The first versions wrote items without an envelope.
+            // In the first versions, a line is an item without an envelope.
             (Some(_), None) => self.item(builder, number, at, text),
             (None, _) if line.has("record_type") => Ok(()),
             (None, _) if line.has("id") => {

@@ -1,27 +1,31 @@
-//! Recognizes records that a fork or a subagent copied from the thread it was created from.
+//! Recognizes copied records: the file of a fork or a subagent begins with records of the thread from which it was
+//! created.
 //!
-//! A copied record is written with the time of the copying. It is recognized by the id of another thread; by a turn
-//! that began before this session was created (turn ids contain a time); by a time before this session; and, where
-//! records name neither thread nor turn, by its position after another session's first record, within the burst of writing
-//! that created the file.
+//! A record counts as copied if it names another thread; if it belongs to a turn that began before this session was
+//! created (turn ids contain a time); or if its time is before the session's creation. Most copied records have the
+//! time of the copying instead of their own. A record that names neither thread nor turn therefore counts as copied if
+//! another session's metadata is in the file, and the record was written in the burst that created the file.
 
 use std::collections::HashMap;
 
-/// Records without ids that are written within this many milliseconds of the file's first record belong to one burst.
+/// A record was written in the burst that created the file if its time is less than this many milliseconds after that
+/// of the file's first record.
 const BURST_MILLIS: i64 = 1000;
 
 /// Distinguishes copies from a session's own records.
 #[derive(Default)]
 pub(super) struct CopyFilter {
     own: Box<str>,
-    /// The time at which the session was created.
+    /// The time at which this session was created, in milliseconds since 1970.
     created: i64,
-    /// The time at which the first line was written.
+    /// The time of the file's first record.
     first: Option<i64>,
-    /// Whether the file can contain copies: another session's first record was read, or this session names its origin.
+    /// Whether the file can contain copies: a record of another session was read, or this session's metadata names its
+    /// origin.
     has_other_session: bool,
+    /// Turns by their ids, each with whether it is a copy.
     turns: HashMap<Box<str>, bool>,
-    /// Whether the current turn is a copy.
+    /// Whether the newest turn is a copy; `None` if that is unknown.
     turn: Option<bool>,
 }
 
@@ -35,12 +39,13 @@ impl CopyFilter {
         }
     }
 
-    /// Remembers that another session's first record was read.
+    /// Notes that another session's metadata was read.
     pub(super) const fn note_other_session(&mut self) {
         self.has_other_session = true;
     }
 
-    /// Determines whether a turn is a copy, from the thread and turn that a record names.
+    /// Determines whether a turn is a copy, from the thread and the turn that a record names. The turn then counts as
+    /// the current one.
     pub(super) fn classify_turn(&mut self, thread: Option<&str>, turn: Option<&str>) {
         let Some(turn) = turn else { return };
         let by_thread = thread.map(|thread| thread != &*self.own);
@@ -52,10 +57,11 @@ impl CopyFilter {
         self.turn = copied.or(self.turn);
     }
 
-    /// Whether a record is a copy.
+    /// Whether a record is a copy. `turn` is the turn that it names, `at` its time.
     pub(super) fn is_copy(&mut self, turn: Option<&str>, at: i64) -> bool {
         let first = *self.first.get_or_insert(at);
-        // Without another session in the file, an early time means that the clock was set back, not that this is a copy.
+        // If no record of another session is in the file, a time before the session's creation only shows that the
+        // clock was set back.
         if !self.has_other_session {
             return false;
         }
@@ -74,7 +80,7 @@ impl CopyFilter {
     }
 }
 
-/// The time in an id, in milliseconds since 1970: a UUID of version 7 begins with it.
+/// Returns the time with which a UUID of version 7 begins, in milliseconds since 1970; `None` for another id.
 fn time_of(id: &str) -> Option<i64> {
     let (high, rest) = id.split_once('-')?;
     let (low, rest) = rest.split_once('-')?;

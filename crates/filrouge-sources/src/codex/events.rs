@@ -1,4 +1,5 @@
-//! Handles events: failed calls, errors and started sessions. Uses their texts only where no other record has them.
+//! Reads events: failed calls, errors, and sessions that calls started. The texts of events are used only for a file
+//! whose other records do not contain them.
 
 use super::convert::{Mode, RolloutState};
 use super::outputs::{fail, joined};
@@ -59,7 +60,7 @@ impl RolloutState {
         }
     }
 
-    /// Marks a call as failed if `failed` is true. The event can precede or follow the output.
+    /// Marks a call as failed if `failed` is true. The event can be recorded before or after the call's output.
     fn mark_failed(&mut self, builder: &mut MessageBuilder, call_id: Raw<'_>, failed: bool) {
         let Some(id) = call_id.boxed().filter(|_| failed) else {
             return;
@@ -150,7 +151,7 @@ impl RolloutState {
         };
         let text = event.boxed("message").or_else(|| event.boxed("reason"));
         let info = event.at("codex_error_info");
-        // The error's name is either a string, or the only key of an object.
+        // The name of the error is either this string, or the only key of this object.
         let word = info
             .boxed()
             .or_else(|| info.object()?.key().map(Into::into));
@@ -163,6 +164,7 @@ impl RolloutState {
         self.close();
     }
 
+    /// Returns the id and the time of an event, and whether it was copied from another session.
     fn event_info(&mut self, event: &Object<'_>, number: u64, at: i64) -> RecordInfo {
         let turn = event.text("turn_id");
         let copied = self.is_copy(turn.as_deref(), at);

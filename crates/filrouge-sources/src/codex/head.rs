@@ -1,4 +1,4 @@
-//! Session facts from both ends of a rollout.
+//! Reads facts about a session from both ends of its rollout, without its middle.
 
 use super::items::is_injected;
 use crate::Skipped;
@@ -6,7 +6,7 @@ use crate::jsonl::{LogFile, records, title_of};
 use crate::object::Object;
 use crate::raw::Raw;
 
-/// Session facts read from a file.
+/// The facts about a session that were read from its rollout.
 #[derive(Default)]
 pub(crate) struct Head {
     pub(super) created: Option<i64>,
@@ -16,6 +16,7 @@ pub(crate) struct Head {
     pub(super) fork_of: Option<Box<str>>,
     pub(super) parent: Option<Box<str>>,
     pub(super) agent: Option<Box<str>>,
+    /// The user's first prompt, as a title.
     pub(super) prompt: Option<Box<str>>,
     has_meta: bool,
     records: usize,
@@ -42,8 +43,8 @@ impl Head {
         }
     }
 
-    /// Reads the session's metadata. The first such record is the session's own; in a fork's file, the record of its
-    /// origin follows.
+    /// Reads the session's metadata from the first record that has such data. In the file of a fork, the metadata of
+    /// the original session follows, and is ignored.
     fn meta(&mut self, payload: &str) {
         let Ok(meta) = Object::parse(payload) else {
             return;

@@ -1,4 +1,4 @@
-//! Converts items of the conversation to parts.
+//! Converts the items of the conversation to messages and parts.
 
 use super::convert::{Mode, RolloutState};
 use super::outputs::{joined, read, set_output};
@@ -7,7 +7,8 @@ use crate::object::Object;
 use crate::raw::Raw;
 use crate::{PartKind, Role, Tool, ToolStatus};
 
-/// Prefixes of texts that the program injects into messages of the user, for texts whose kind it does not record.
+/// Prefixes of texts that the program injects into messages of the user. They are compared only if the program recorded
+/// no kind for the text.
 const INJECTED: &[&str] = &[
     "# AGENTS.md instructions",
     "<INSTRUCTIONS>",
@@ -150,7 +151,7 @@ impl RolloutState {
             (_, name) => name,
         };
         let name = named.unwrap_or_else(|| kind.strip_suffix("_call").unwrap_or(kind).into());
-        // Arguments are JSON in a string; the input of a custom tool is any text.
+        // `arguments` is a string that contains JSON; `input`, of a custom tool, is any text.
         let arguments = item.text("arguments");
         let valid = |text: &str| serde_json::from_str::<&serde_json::value::RawValue>(text).is_ok();
         let input = match arguments.as_deref() {
@@ -165,7 +166,7 @@ impl RolloutState {
         let mut tool = Tool::call(id.clone(), name, input.into());
         tool.child = self.children.get(&id).cloned();
         self.add_answer_part(builder, record, PartKind::Tool(Box::new(tool)));
-        // The model's provider runs these tools; no output follows.
+        // The provider runs these tools itself, so no output follows.
         let runs_at_provider = matches!(kind, "web_search_call" | "image_generation_call");
         let done = runs_at_provider && item.text("status").as_deref() == Some("completed");
         if done && let Some(tool) = builder.tool(&id, Some(record.at)) {
@@ -176,7 +177,7 @@ impl RolloutState {
     fn add_output(&mut self, builder: &mut MessageBuilder, item: &Object<'_>, record: &RecordInfo) {
         let id = item.boxed("call_id").unwrap_or_else(|| record.id.clone());
         if !builder.calls.contains_key(&id) {
-            // The line with the call is lost, but its output is not.
+            // The call's record is missing, but its output exists.
             let lost = Tool::call(id.clone(), "unknown".into(), "null".into());
             self.add_answer_part(builder, record, PartKind::Tool(Box::new(lost)));
         }
@@ -189,7 +190,8 @@ impl RolloutState {
     }
 }
 
-/// Converts a piece of a message's content. Never keeps the content of a file.
+/// Converts a piece of a message's content. `named` is the kind that the program recorded for it. Never keeps the
+/// content of a file.
 fn part_of(raw: Raw<'_>, role: Role, named: Option<&str>) -> Option<PartKind> {
     let piece: Object<'_> = raw.object()?;
     if let Some(text) = piece.text("text") {

@@ -1,4 +1,5 @@
-//! Codex's history: rollouts (JSON lines, one file per session), with titles in a separate index (DESIGN §10).
+//! Codex's history (DESIGN §10): rollouts, which are files of JSON lines, one per session; titles are in a separate
+//! index. Codex calls a session a thread.
 //!
 //! Only `sessions`, `archived_sessions` and `state_*.sqlite` are read, so credentials never are.
 
@@ -36,10 +37,11 @@ pub static PROGRAM: Program = Program {
 /// The agent of a session that a person started.
 const AGENT: &str = "codex";
 
-/// Opens Codex's folder (`~/.codex`), its `sessions` folder, or one rollout.
+/// Opens a history: Codex's folder (`~/.codex`), its `sessions` or `archived_sessions` folder, another folder of
+/// rollouts, or one rollout.
 ///
 /// # Errors
-/// [`SourceError`] when there is nothing at `path` or it contains no such history.
+/// [`SourceError`] when nothing exists at `path`, or it is no history of Codex.
 pub fn open(path: &Path) -> Result<Vec<Arc<dyn Source>>, SourceError> {
     Root::find(path)?;
     Ok(watch(path))
@@ -54,11 +56,12 @@ pub fn watch(path: &Path) -> Vec<Arc<dyn Source>> {
     vec![Arc::new(Logs::new(codex, path))]
 }
 
+/// The format of Codex's histories, for the history at `path`.
 struct Codex {
     path: PathBuf,
 }
 
-/// Data that a session's reader needs besides the file.
+/// Data that the reader of a session's records needs besides its file.
 pub(crate) struct Context {
     id: Box<str>,
     agent: Box<str>,
@@ -121,6 +124,7 @@ impl Format for Codex {
     }
 }
 
+/// Builds the session of a rollout, from the rollout's head and from what the index records of the session.
 fn session(id: Box<str>, file: LogFile, head: &Head, thread: &Thread) -> Session<Context> {
     let created = head.created.unwrap_or_else(|| file.state.millis());
     let agent = head.agent.clone().or_else(|| thread.agent.clone());

@@ -1,8 +1,8 @@
-//! The output and the outcome of a tool call.
+//! Reads the output of a tool call, and whether the call failed.
 //!
-//! A call failed when Codex says so in a field (an event's `status`, `exit_code` or `success`, an output's `success` or
-//! `metadata.exit_code`), when the header that Codex writes before a command's output shows an exit code other than 0, or
-//! when Codex refused the call as unknown. The error's text is the full output.
+//! A call failed if a field says so (`status`, `exit_code` or `success` of an event, `success` or `metadata.exit_code`
+//! of an output); if the header that Codex writes before a command's output shows an exit code other than 0; or if
+//! Codex refused the call as unknown. The text of the error is the complete output.
 
 use std::borrow::Cow;
 
@@ -13,13 +13,13 @@ use crate::{Changes, Tool, ToolStatus};
 /// Prefixes of the outputs that Codex writes for calls it refused.
 const REFUSED: [&str; 2] = ["unsupported call: ", "unsupported custom tool call: "];
 
-/// Prefixes of the lines in an output's header that contain the exit code.
+/// Prefixes of the line with the exit code, in the header before a command's output.
 const EXIT: [&str; 2] = ["Process exited with code ", "Exit code: "];
 
-/// The maximum number of lines in such a header.
+/// The maximum number of lines in that header.
 const HEAD_LINES: usize = 6;
 
-/// The text of an output, and whether it is an error.
+/// Returns the text of an output, and whether it is an error.
 pub(super) fn read(output: Raw<'_>) -> (Box<str>, bool) {
     if let Some(text) = output.text() {
         return unwrapped(&text).unwrap_or_else(|| {
@@ -42,7 +42,8 @@ pub(super) fn read(output: Raw<'_>) -> (Box<str>, bool) {
     }
 }
 
-/// Reads the form of early versions: `{"output": "...", "metadata": {"exit_code": 0}}` as text.
+/// Reads the output of early versions, a text of the form `{"output": "...", "metadata": {"exit_code": 0}}`. Returns
+/// `None` for another text.
 fn unwrapped(text: &str) -> Option<(Box<str>, bool)> {
     if !text.starts_with('{') {
         return None;
@@ -70,7 +71,7 @@ fn is_failure(text: &str) -> bool {
     })
 }
 
-/// Joins the texts of pieces; a piece without text is shown as its kind in brackets.
+/// Joins the texts of pieces. A piece without text becomes its kind in brackets.
 pub(super) fn joined(pieces: &[Object<'_>]) -> String {
     let text = |piece: &Object<'_>| match piece.text("text") {
         Some(text) => text.into_owned(),
@@ -79,7 +80,7 @@ pub(super) fn joined(pieces: &[Object<'_>]) -> String {
     pieces.iter().map(text).collect::<Vec<_>>().join("\n\n")
 }
 
-/// Stores an output in its call and sets the outcome.
+/// Stores an output in its call, and sets the call's status.
 pub(super) fn set_output(tool: &mut Tool, text: Box<str>, failed: bool) {
     if &*tool.name == "spawn_agent" {
         tool.child = child_of(&text).or_else(|| tool.child.take());
@@ -98,7 +99,7 @@ pub(super) fn set_output(tool: &mut Tool, text: Box<str>, failed: bool) {
     }
 }
 
-/// Turns the output of a call into its error, for a failure that is recorded after the output.
+/// Turns the output of a call into its error, for a failure that Codex recorded after the output.
 pub(super) fn fail(tool: &mut Tool) {
     if let Some(text) = tool.output.take() {
         set_output(tool, text, true);
@@ -112,7 +113,7 @@ fn child_of(text: &str) -> Option<Box<str>> {
         .or_else(|| spawned.boxed("thread_id"))
 }
 
-/// The changes in a patch of Codex's own format.
+/// Returns the changes in a patch of Codex's own format, and the changed files; `None` if it names no file.
 fn changes_of(patch: &str) -> Option<(Changes, Vec<Box<str>>)> {
     let mut changes = Changes::default();
     let mut files: Vec<Box<str>> = Vec::new();

@@ -1,5 +1,5 @@
-//! Codex's own index, `state_<number>.sqlite`: titles, archived sessions, and the parent of each session. Rollouts can
-//! be read without it.
+//! Reads Codex's own index, `state_<number>.sqlite`, which contains titles, the times at which sessions were archived,
+//! and the parents of sessions. Rollouts can be read without it.
 
 use std::collections::HashMap;
 use std::ops::ControlFlow;
@@ -10,10 +10,11 @@ use filrouge_sqlite::foreign::{ForeignDatabase, ForeignError, Reader};
 use crate::jsonl::title_of;
 use crate::{SkipReason, Skipped};
 
-/// One session, as the index records it.
+/// What the index records of one session.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Thread {
     pub(super) title: Option<Box<str>>,
+    /// When it was archived, in milliseconds since 1970: 0 if the time is unknown, `None` if it is not archived.
     pub(super) archived: Option<i64>,
     pub(super) project_id: Option<Box<str>>,
     pub(super) agent: Option<Box<str>>,
@@ -35,7 +36,7 @@ pub(super) fn read_index(home: &Path, skipped: &mut Vec<Skipped>) -> ById {
     })
 }
 
-/// The index with the highest number.
+/// Returns the path of the index with the highest number.
 fn newest(home: &Path) -> Option<PathBuf> {
     let number = |path: &PathBuf| {
         let name = path.file_name()?.to_str()?;

@@ -1,4 +1,4 @@
-//! Finds rollouts: `sessions/<year>/<month>/<day>/rollout-<time>-<id>.jsonl`, and `archived_sessions`.
+//! Finds rollouts: `sessions/<year>/<month>/<day>/rollout-<time>-<id>.jsonl`, and those in `archived_sessions`.
 
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
@@ -9,19 +9,19 @@ use crate::{SkipReason, Skipped, SourceError};
 /// [`crate::Source::name`].
 pub(super) const NAME: &str = "codex";
 
-/// The maximum number of folder levels scanned below `sessions`: years, months, days.
+/// The maximum number of folder levels scanned below a folder of rollouts: years, months, days, and one more.
 const DEPTH_MAX: usize = 4;
 
 /// The number of characters in a UUID.
 const UUID_CHARS: usize = 36;
 
-/// The locations of the opened history.
+/// The parts of the opened history.
 pub(crate) struct Root {
     /// Folders of rollouts.
     pub(super) folders: Vec<PathBuf>,
-    /// One rollout.
+    /// The rollout, if the opened path is a single one.
     pub(super) file: Option<PathBuf>,
-    /// Codex's folder, which contains its index.
+    /// Codex's folder, which contains its index, if the opened path is in it.
     pub(super) home: Option<PathBuf>,
 }
 
@@ -90,11 +90,13 @@ fn is_rollout(path: &Path) -> bool {
     stem(path).is_some_and(|name| name.starts_with("rollout-"))
 }
 
+/// Whether a file's name is that of a rollout, or of one in a form that cannot be read.
 fn of_interest(name: &OsStr) -> bool {
     let name = name.to_str().unwrap_or_default();
     name.ends_with(".jsonl") || name.starts_with("rollout-")
 }
 
+/// Lists the rollouts in a folder, and in its folders down to `depth` further levels.
 fn list_below(dir: &Path, depth: usize, found: &mut Vec<LogFile>, skipped: &mut Vec<Skipped>) {
     let (folders, files) = children(dir, of_interest, skipped);
     for file in files {
@@ -113,7 +115,7 @@ fn list_below(dir: &Path, depth: usize, found: &mut Vec<LogFile>, skipped: &mut 
     }
 }
 
-/// The session's id, which is the end of the file's name.
+/// Returns the session's id: the UUID at the end of the file's name or, without one, the complete name.
 pub(super) fn id_of(path: &Path) -> Option<&str> {
     let name = stem(path)?;
     let at = name.len().checked_sub(UUID_CHARS);
@@ -126,7 +128,7 @@ pub(super) fn id_of(path: &Path) -> Option<&str> {
     )
 }
 
-/// Whether a rollout is archived.
+/// Whether a rollout is in a folder of archived sessions.
 pub(super) fn is_archived(path: &Path) -> bool {
     path.iter().any(|step| step == "archived_sessions")
 }

@@ -1,11 +1,11 @@
-//! Token counts. A response's usage is in its `token_usage_record`; earlier versions recorded the running total of the
-//! thread in `token_count` events, each total several times.
+//! Counts tokens. Current versions record the usage of each response in a `token_usage_record`. Earlier versions
+//! recorded the running total of the thread in `token_count` events, and the same total in several of them.
 
 use crate::Tokens;
 use crate::object::Object;
 use crate::raw::Raw;
 
-/// Counts as Codex reports them: `input` includes the cache, `output` includes reasoning.
+/// Numbers of tokens as Codex reports them: `input` includes `cached` and `written`, `output` includes `reasoning`.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 struct Reported {
     input: u64,
@@ -28,7 +28,7 @@ impl Reported {
         })
     }
 
-    /// The increase since `before`; `None` when a total has become smaller.
+    /// Returns the increase since `before`; `None` if a number has become smaller.
     fn since(self, before: Self) -> Option<Self> {
         Some(Self {
             input: self.input.checked_sub(before.input)?,
@@ -54,18 +54,21 @@ impl Reported {
 /// Counts the usage of one file.
 #[derive(Default)]
 pub(super) struct Counter {
+    /// The newest running total.
     sum: Reported,
+    /// Whether a `token_usage_record` was read: running totals then do not count.
     by_response: bool,
 }
 
 impl Counter {
-    /// The tokens of a `token_usage_record`.
+    /// Returns the tokens of a `token_usage_record`.
     pub(super) fn response(&mut self, record: &Object<'_>) -> Option<Tokens> {
         self.by_response = true;
         Reported::of(record.at("usage")).map(Reported::tokens)
     }
 
-    /// The tokens that a `token_count` adds; `None` once responses record their own usage.
+    /// Returns the tokens that a `token_count` adds; `None` if it repeats the total before it, or once a
+    /// `token_usage_record` was read.
     pub(super) fn count(&mut self, event: &Object<'_>) -> Option<Tokens> {
         let info: Object<'_> = event.at("info").object()?;
         let sum = Reported::of(info.at("total_token_usage"))?;
@@ -73,7 +76,8 @@ impl Counter {
         if self.by_response || sum == before {
             return None;
         }
-        // A total that has become smaller was reset, as after a fork in some versions.
+        // A total that has become smaller was reset, as some versions do after a fork. The event's own usage then
+        // counts.
         let added = sum
             .since(before)
             .or_else(|| Reported::of(info.at("last_token_usage")));

@@ -9,21 +9,25 @@ use crate::{
     TokenRule, Tool,
 };
 
-/// The maximum number of skipped lines reported individually for each reason; the others are only counted.
+/// The maximum number of skipped lines that are reported individually for each reason, and of unknown kinds of records
+/// that are counted separately. All others are only counted together.
 const NAMED_MAX: usize = 20;
 
 /// The position of a part: the index of its message in the order of the file, and its index in that message.
 pub(crate) type Spot = (usize, usize);
 
-/// The id, the time and the origin that a record's message and parts share.
+/// The facts about a record (a line of the file) that its message and its parts share.
 pub(crate) struct RecordInfo {
     pub(crate) id: Box<str>,
+    /// The time of the record, in milliseconds since 1970.
     pub(crate) at: i64,
+    /// [`Message::copied`].
     pub(crate) copied: bool,
 }
 
 impl RecordInfo {
-    /// The id of the record's part at `index`.
+    /// The id of the record's part at `index`: the record's own id for the first part, with the index appended for all
+    /// others.
     pub(crate) fn part_id(&self, index: usize) -> Box<str> {
         match index {
             0 => self.id.clone(),
@@ -32,16 +36,19 @@ impl RecordInfo {
     }
 }
 
-/// The part of a conversation that has been read. Messages are in the order of the file, which [`Message::seq`] keeps.
+/// The part of a conversation that has been read so far. Messages are in the order of the file, and [`Message::seq`] is
+/// the position in that order.
 pub(crate) struct MessageBuilder {
     path: PathBuf,
     pub(crate) messages: Vec<Message>,
     /// Positions of tool calls, by call id.
     pub(crate) calls: HashMap<Box<str>, Spot>,
-    /// Compactions, each with the first message that the model still sees, in the order of the file.
+    /// Compactions in the order of the file, each with the index of the first message that the model still sees.
     boundaries: Vec<(usize, Boundary)>,
     skipped: Vec<Skipped>,
+    /// The number of skipped lines for each reason.
     skipped_lines: BTreeMap<SkipReason, usize>,
+    /// The number of records of each unknown kind.
     unknown: BTreeMap<Box<str>, usize>,
 }
 
@@ -108,7 +115,8 @@ impl MessageBuilder {
         });
     }
 
-    /// The tool call with this id, to be changed by the current line; `ended`, if given, becomes the end of its part.
+    /// Returns the tool call with this id, so that the caller can change it; `None` if no such call was read. Sets the
+    /// end of the call's part to `ended`, if given.
     pub(crate) fn tool(&mut self, call_id: &str, ended: Option<i64>) -> Option<&mut Tool> {
         let spot = *self.calls.get(call_id)?;
         let part = self.messages.get_mut(spot.0)?.parts.get_mut(spot.1)?;
@@ -126,7 +134,8 @@ impl MessageBuilder {
         }
     }
 
-    /// Adds a compaction that dropped the messages before `at`.
+    /// Adds a compaction that dropped the messages before the index `at` in the order of the file. [`Self::finish`]
+    /// replaces [`Boundary::at`].
     pub(crate) fn boundary(&mut self, at: usize, boundary: Boundary) {
         self.boundaries.push((at, boundary));
     }
@@ -153,7 +162,7 @@ impl MessageBuilder {
         }
     }
 
-    /// Returns the conversation with its messages ordered by time; a message's `seq` keeps its position in the file.
+    /// Returns the conversation with its messages ordered by time; a message's `seq` is still its position in the file.
     pub(crate) fn finish(mut self, token_rule: TokenRule) -> Conversation {
         self.complete_answers();
         self.report_counts();
@@ -181,7 +190,8 @@ impl MessageBuilder {
         }
     }
 
-    /// Completes answers: an answer is complete when its tools have ended, or when a later answer exists.
+    /// Sets the completion time of each message of the agent to the latest end of its parts, if that is later. The
+    /// agent's last message stays unfinished while one of its tool calls is open.
     fn complete_answers(&mut self) {
         let last = self
             .messages
@@ -199,6 +209,7 @@ impl MessageBuilder {
         }
     }
 
+    /// Adds reports of the lines and records that were only counted.
     fn report_counts(&mut self) {
         for (reason, count) in &self.skipped_lines {
             if let Some(more) = count.checked_sub(NAMED_MAX).filter(|more| *more > 0) {

@@ -1,4 +1,5 @@
-//! Reads both ends of a file: they contain everything that a list shows, and the middle can be large.
+//! Reads only the beginning and the end of a file. They contain everything that a list of sessions shows; the part
+//! between them can be large.
 
 use std::fs::File;
 use std::io;
@@ -15,8 +16,11 @@ const HEAD_BYTES_MAX: u64 = 1 << 20;
 /// A title that is derived from a prompt is truncated to this many characters.
 const TITLE_CHARS: usize = 120;
 
-/// Collects facts from both ends of a file: calls `add_line` with the lines at its beginning until `is_enough`, then with the
-/// lines at its end. A file is malformed when `count` of the result is 0.
+/// Collects facts from both ends of a file. Calls `add_line` with the lines at the beginning until `is_enough` returns
+/// true or [`HEAD_BYTES_MAX`] bytes are read, then with the lines in the last [`END_BYTES`] bytes; no line is passed
+/// twice.
+///
+/// `count` returns the number of records in the result. If it is 0, the file is reported as malformed.
 pub(crate) fn records<T: Default>(
     file: &LogFile,
     add_line: impl Fn(&mut T, &str),

@@ -1,10 +1,10 @@
-//! Reads the lines of a file that its program may be writing, in one pass and with one buffer. The longest accepted line
-//! bounds the buffer.
+//! Reads the lines of a file that its program may be writing, in one pass and with one buffer. The longest accepted
+//! line bounds the buffer.
 
 use std::fs::File;
 use std::io::{self, BufRead, BufReader, Read, Seek, SeekFrom};
 
-/// Longest line that is read; a longer one is reported and left out.
+/// The length of the longest line that is read, in bytes; a longer line is reported and left out.
 pub(super) const LINE_BYTES_MAX: usize = 64 << 20;
 
 /// Bytes per read from the operating system.
@@ -12,13 +12,14 @@ const CHUNK: usize = 256 << 10;
 
 /// One line without its line ending.
 pub(super) struct Line<'a> {
-    /// Its number, from 1.
+    /// The number of lines read so far, including this one. It is the line's number in the file unless
+    /// [`Lines::skip_to`] skipped lines.
     pub(super) number: u64,
     /// Its bytes.
     pub(super) bytes: &'a [u8],
     /// Whether its line ending was written.
     pub(super) ended: bool,
-    /// Whether it is over the limit; it then has no bytes.
+    /// Whether the line is longer than [`LINE_BYTES_MAX`]; `bytes` is then empty.
     pub(super) too_long: bool,
 }
 
@@ -27,7 +28,7 @@ pub(super) struct Lines {
     file: BufReader<File>,
     line: Vec<u8>,
     number: u64,
-    /// The offset in the file of the next line.
+    /// The byte offset of the next line in the file.
     pub(super) at: u64,
 }
 
@@ -51,7 +52,7 @@ impl Lines {
         Ok(())
     }
 
-    /// The next line; `None` after the last.
+    /// Returns the next line; `None` at the end of the file.
     pub(super) fn next(&mut self) -> io::Result<Option<Line<'_>>> {
         self.line.clear();
         let mut limited = (&mut self.file).take(LINE_BYTES_MAX as u64 + 1);

@@ -1,9 +1,9 @@
-//! Histories with one file of JSON lines per session, as Claude Code and Codex write them. Programs only append to these
-//! files, and may do so during a read.
+//! Histories with one file of JSON lines per session, as Claude Code and Codex write them. Programs only append to
+//! these files, and may do so during a read.
 //!
-//! [`Logs`] is the source; a [`Format`] describes one program's files. Headers come from both ends of a file and
-//! are cached until its state changes; a conversation takes one pass over its file, or a
-//! second one if the format's reader asks for it.
+//! [`Logs`] is the source; a [`Format`] describes one program's files. A session's header is read from both ends of its
+//! file, and is cached until the file changes. A conversation is read in one pass over its file, or in two if the
+//! format's reader requests a second one.
 
 mod builder;
 mod ends;
@@ -41,33 +41,34 @@ pub(crate) trait Format: Send + Sync + Sized + 'static {
     const GENERATION: &'static str;
     /// The rule by which the program's token counts are converted.
     const RULE: TokenRule;
-    /// Session facts from both ends of a file.
+    /// The facts about a session that both ends of its file contain.
     type Head: Send + Sync;
     /// Data that a session's reader needs in addition to the file.
     type Context: Send + Sync;
     /// Reads the lines of one file.
     type LineReader: LineReader;
 
-    /// Lists all files.
+    /// Lists all files of the history. Entries that cannot be used are reported in `skipped`.
     fn walk(&self, skipped: &mut Vec<Skipped>) -> Vec<LogFile>;
 
     /// Reads both ends of a file.
     fn head(&self, file: &LogFile) -> Result<Self::Head, Skipped>;
 
-    /// Builds sessions from files; each id occurs once.
+    /// Builds the sessions from the files, each id once. Files that yield no session are reported in `skipped`.
     fn build_sessions(
         &self,
         files: Vec<(LogFile, Arc<Self::Head>)>,
         skipped: &mut Vec<Skipped>,
     ) -> Vec<Session<Self::Context>>;
 
-    /// A reader for one session.
+    /// Creates a reader for one session.
     fn reader(&self, session: &Session<Self::Context>) -> Self::LineReader;
 }
 
 /// Reads the lines of one file into a [`MessageBuilder`].
 pub(crate) trait LineReader: Sized {
-    /// Reads one line.
+    /// Reads one line that is not empty; `number` counts from 1. After an error, the line is reported as left out and
+    /// reading continues.
     fn line(
         &mut self,
         builder: &mut MessageBuilder,
@@ -75,7 +76,7 @@ pub(crate) trait LineReader: Sized {
         line: &str,
     ) -> Result<(), Refusal>;
 
-    /// Handles the end of the file. If it returns a reader, that one reads the file a second time.
+    /// Handles the end of the file. If this returns a reader, that reader reads the file again, into a new builder.
     fn end(self, builder: &mut MessageBuilder) -> Option<Self>;
 }
 
@@ -97,9 +98,9 @@ pub(crate) struct Logs<F: Format> {
     last: Mutex<LastListing<F>>,
 }
 
-/// The result of the last listing.
+/// The result of the most recent listing.
 struct LastListing<F: Format> {
-    /// Heads by file; each is valid while the file's state is the same.
+    /// The head of each file, or the reason why it cannot be read; valid while the file's state is the same.
     heads: HashMap<PathBuf, (State, Head<F>)>,
     sessions: HashMap<Box<str>, Arc<Session<F::Context>>>,
 }
@@ -107,7 +108,7 @@ struct LastListing<F: Format> {
 type Head<F> = Result<Arc<<F as Format>::Head>, Skipped>;
 
 impl<F: Format> Logs<F> {
-    /// The history at `path`; empty until something exists there.
+    /// Creates the source for the history at `path`; it has no sessions until a history exists there.
     pub(crate) fn new(format: F, path: &Path) -> Self {
         let last = LastListing {
             heads: HashMap::new(),
@@ -133,8 +134,8 @@ impl<F: Format> Logs<F> {
         listed().ok_or(ReadError::Gone)
     }
 
-    /// Lists the sessions and caches them. Concurrent callers wait for each other; a later one
-    /// reads only the heads of changed files.
+    /// Lists the sessions and caches them; reads only the heads of files that are new or changed since the previous
+    /// call. Concurrent callers wait for each other.
     fn refresh(&self) -> Listing {
         let mut last = locked(&self.last);
         let (mut skipped, mut found, mut heads) = (Vec::new(), Vec::new(), HashMap::new());
@@ -167,7 +168,7 @@ impl<F: Format> Logs<F> {
         listing.in_order()
     }
 
-    /// Reads an entire file.
+    /// Reads the entire file of a session.
     fn conversation(&self, session: &Session<F::Context>) -> Result<Conversation, ReadError> {
         let mut reader = self.format.reader(session);
         loop {
@@ -231,7 +232,7 @@ fn unreadable(file: &LogFile, error: &std::io::Error) -> ReadError {
     Skipped::new(&file.path, SkipReason::Unreadable, error.to_string()).into()
 }
 
-/// The text of a line, trimmed.
+/// The text of a line, trimmed; an error if it is too long, not UTF-8, or incomplete because it is still being written.
 fn text_of<'a>(line: &lines::Line<'a>) -> Result<&'a str, Refusal> {
     if line.too_long {
         let detail = format!("over {LINE_BYTES_MAX} bytes");
@@ -245,7 +246,8 @@ fn text_of<'a>(line: &lines::Line<'a>) -> Result<&'a str, Refusal> {
         }
         Err(_) => return Err(torn()),
     };
-    // A last line without a line ending is complete when its object is closed; otherwise it is still being written.
+    // A last line without a line ending counts as complete if it ends with a brace; otherwise it is still being
+    // written.
     if !line.ended && !text.is_empty() && !text.ends_with('}') {
         return Err(torn());
     }

@@ -5,9 +5,11 @@ use std::collections::BTreeMap;
 use super::LogFile;
 use crate::{SkipReason, Skipped};
 
-/// Adds `one` under its id. Of two files with the same id (a copied folder, or a rollout that was archived while another
-/// process wrote it), keeps the one whose last record is later, or else the larger one, or else the one added first; the
-/// other one is reported in `skipped`. `file_of` returns the file and the time of its last record.
+/// Adds `one` to `named` under its session id. Two files can have the same id: a folder was copied, or a file was
+/// archived while another process wrote it. Of the two, keeps the one whose last record is later; if the times are
+/// equal, the larger one; if the sizes are equal too, the one added first. Reports the other one in `skipped`.
+///
+/// `file_of` returns the file and the time of its last record.
 pub(crate) fn keep_newest<T>(
     named: &mut BTreeMap<Box<str>, T>,
     id: Box<str>,

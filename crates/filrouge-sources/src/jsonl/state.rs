@@ -49,8 +49,8 @@ impl State {
     }
 }
 
-/// The folders and regular files in `dir`, sorted by name. Links and special files are reported in `skipped` when they
-/// are `of_interest`. An absent folder is empty.
+/// All folders in `dir`, and those regular files whose name is `of_interest`; both sorted by name. Symbolic links and
+/// special files whose name is `of_interest` are reported in `skipped`. An absent folder counts as empty.
 pub(crate) fn children(
     dir: &Path,
     of_interest: impl Fn(&OsStr) -> bool,
@@ -102,7 +102,7 @@ pub(crate) fn children(
     (folders, files)
 }
 
-/// A file's name without `.jsonl`.
+/// A file's name without `.jsonl`; `None` if it has another extension.
 pub(crate) fn stem(path: &Path) -> Option<&str> {
     path.file_name()?.to_str()?.strip_suffix(".jsonl")
 }

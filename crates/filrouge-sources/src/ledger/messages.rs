@@ -1,8 +1,8 @@
 //! Converts turns and items to messages.
 //!
 //! A message is a question, or everything that one agent wrote and did without interruption. A change of role, agent or
-//! model begins a new message. Items of an imported history name the message they were part of, and are grouped by it. A
-//! replaced turn is left out; only its newest version is shown. The order is the ledger's.
+//! model begins a new message. In an imported history, the items of one original message become one message again. A
+//! replaced turn is left out; only its newest version is shown. The messages are in the ledger's order.
 
 use std::collections::HashMap;
 
@@ -21,7 +21,7 @@ pub(super) fn conversation(read: Recorded) -> Conversation {
     build(&read).finish(&read.session)
 }
 
-/// The messages of a session's records, grouped by unit.
+/// The messages of a session's turns and items, grouped by unit.
 pub(super) fn units(read: &Recorded) -> Units {
     let builder = build(read);
     let mut messages = builder.messages.into_iter();
@@ -65,7 +65,7 @@ struct Builder {
     messages: Vec<Message>,
     /// Calls without a result, by call id.
     waiting: HashMap<Box<str>, Vec<PartPosition>>,
-    /// The message ids in use, each with the number of its turn in `units`.
+    /// The message ids in use, each with the number of its unit: 1 for the first of `units`.
     ids: HashMap<Box<str>, usize>,
     /// The units, each with the index of its first message.
     units: Vec<(u64, usize)>,
@@ -73,9 +73,9 @@ struct Builder {
     entangled: bool,
     /// [`Units::foreign`].
     foreign: bool,
-    /// The index of the turn's first message.
+    /// The index of the current unit's first message.
     turn_start: usize,
-    /// Whether an importer recorded the current message.
+    /// Whether the current message begins with an item that has an importer's notes about the message.
     noted: bool,
     /// The ids that an importer recorded for the turn's remaining messages, in reverse order.
     remaining: Vec<Box<str>>,
@@ -147,7 +147,7 @@ impl Builder {
 
     fn begin(&mut self, item: &Item) {
         let id = item_name(item);
-        // The same id could be generated for an item without an id.
+        // Such an id could equal one that is generated for an item without an id.
         self.foreign |= item.body.item_id.is_some() && id.starts_with("seq-");
         let mut message = self.empty(id, item, role(item));
         message.summary = item.body.channel == Channel::Summary;
@@ -172,7 +172,8 @@ impl Builder {
         self.noted = true;
     }
 
-    /// A message without parts. Foreign ids may repeat; repeated ids get a suffix, so that ids of messages are unique.
+    /// Creates a message without parts. Ids of other programs can occur twice; a repeated id gets a suffix, so that
+    /// every message has a unique id.
     fn empty(&mut self, id: Box<str>, item: &Item, role: Role) -> Message {
         let turn_number = self.units.len();
         let id = match self.ids.get(&id) {
@@ -225,7 +226,8 @@ impl Builder {
         });
     }
 
-    /// Adds a result to the newest call of its id without a result; a result without a call becomes a part.
+    /// Adds a result to the newest call that has the result's call id and no result yet. If there is none, the result
+    /// becomes a part of its own.
     fn join(&mut self, item: &Item, index: usize, result: Box<Tool>) {
         let waiting = self.waiting.get_mut(&result.call_id).and_then(Vec::pop);
         self.entangled |= waiting.is_none_or(|(message, _)| message < self.turn_start);
@@ -246,7 +248,8 @@ impl Builder {
         }
     }
 
-    /// Marks the last message of an open turn as incomplete.
+    /// If the turn is open, marks its last message as incomplete. Does not change messages with an importer's notes,
+    /// which have recorded times.
     fn end(&mut self, turn: &Turn) {
         let open = !turn.status.is_closed();
         if let Some(last) = self
@@ -316,7 +319,7 @@ fn add(message: &mut Message, item: &Item, notes: &Notes, version: Option<&str>)
     }
 }
 
-/// The ids of the messages that an imported turn was built from.
+/// The ids of the messages from which an import built the turn; empty for a turn that was not imported.
 fn message_ids(turn: &Turn) -> Vec<Box<str>> {
     let metadata: Value = serde_json::from_str(turn.metadata.as_str()).unwrap_or_default();
     let programs = ["opencode", "claude_code", "codex"].iter();
@@ -348,8 +351,8 @@ fn part_id(item: &Item, index: usize) -> Box<str> {
     }
 }
 
-/// The compactions. A summary replaces what precedes it; a foreign program's compaction begins with the message that
-/// requested the summary.
+/// The compactions: each summary replaces the messages before it. If the message directly before the summary requested
+/// it, as in imported histories, the compaction begins with that message.
 fn boundaries(messages: &[Message]) -> Vec<Boundary> {
     let request_of = |message: &Message| {
         let automatic = message.parts.iter().find_map(|part| match part.kind {
@@ -378,7 +381,7 @@ fn boundaries(messages: &[Message]) -> Vec<Boundary> {
     summaries.map(boundary).collect()
 }
 
-/// The first message that the user of an imported history reverted.
+/// The id of the first message that the user of an imported history reverted.
 fn reverted(session: &Session) -> Option<String> {
     let metadata: Value = serde_json::from_str(session.metadata.as_str()).ok()?;
     let id = metadata.pointer("/opencode/revert/messageID")?.as_str()?;

@@ -11,11 +11,11 @@ use crate::{Changes, Role};
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 pub(super) struct Notes {
-    /// The message's own fields; only on its first item.
+    /// The fields of the message; only the message's first item has them.
     pub(super) message: Option<Value>,
-    /// Fields of the part.
+    /// Fields of the part that the item lacks.
     part: Value,
-    /// Fields of a tool's state.
+    /// Fields of the tool call's state that the item lacks.
     state: Value,
 }
 
@@ -55,7 +55,7 @@ impl Notes {
         text(&self.state, "/metadata/sessionId")
     }
 
-    /// The changes that an edit made, and the file.
+    /// The numbers of lines that an edit changed, and the path of the edited file.
     pub(super) fn changed(&self) -> Option<(Changes, Box<str>)> {
         let diff = self.state.pointer("/metadata/filediff")?;
         let count = |name| diff.get(name).and_then(Value::as_u64).unwrap_or(0);

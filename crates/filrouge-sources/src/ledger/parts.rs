@@ -7,9 +7,9 @@
 //! | `summary` | compaction with its summary; in an imported history a text, as its program recorded it |
 //! | `error` | the message's error |
 //! | any text | text; synthetic where an application or program injected it |
-//! | files, patches, compactions of programs | the same |
-//! | redacted content | `[redacted]` |
-//! | everything else | its original JSON |
+//! | files, patches and compactions that a program recorded | file, patch, compaction |
+//! | redacted content | the text `[redacted]` |
+//! | everything else | a part with the original JSON |
 
 use filrouge_types::{Channel, Item, Part, Role as ItemRole};
 use serde_json::value::RawValue;
@@ -22,7 +22,7 @@ const REDACTED: &str = "[redacted]";
 
 /// The result of converting one part of an item.
 pub(super) enum PartPiece {
-    /// A separate part; when it is a tool call, its result can follow.
+    /// A part of its own. If it is a tool call, a later item can contain its result.
     Part(PartKind),
     /// The result of a call.
     Result(Box<Tool>),
@@ -30,7 +30,8 @@ pub(super) enum PartPiece {
     Error(MessageError),
 }
 
-/// Converts an item's parts, in order; returns at least one.
+/// Converts an item's parts, in order; returns at least one piece. `noted`: whether an importer recorded the item's
+/// message; the text of a summary then stays a text.
 pub(super) fn pieces(item: &Item, notes: &Notes, noted: bool) -> Vec<PartPiece> {
     if item.redacted {
         return vec![redacted(item)];
@@ -66,7 +67,7 @@ fn redacted(item: &Item) -> PartPiece {
     }
 }
 
-/// A call with only its id and name.
+/// Creates a call with only its id and name.
 fn tool(call_id: Box<str>, name: Box<str>) -> Tool {
     Tool::call(call_id, name, "null".into())
 }

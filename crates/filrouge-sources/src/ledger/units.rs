@@ -1,30 +1,34 @@
-//! Splits a session into units; an index rereads only the units that the ledger reports as changed.
+//! Splits a session into units, so that an index rereads only the units that the ledger reports as changed.
 //!
-//! A unit is a turn, or an item outside any turn. The messages of a unit depend on that unit alone, with two exceptions:
-//! a result joins its call even in another unit, and of two messages with the same id the later one gets a new id.
+//! A unit is a turn, or an item outside any turn. The messages of a unit depend on that unit alone, with two
+//! exceptions: a result joins its call even in another unit, and of two messages with the same id the later one gets a
+//! new id.
 
 use filrouge_types::{Item, Recorded, Session};
 
 use super::{messages, rows};
 use crate::{Header, Message};
 
-/// A bit that all unit numbers of loose items have; ordinals of turns are smaller.
+/// A bit that is set in the unit number of every item outside a turn. Ordinals of turns are smaller.
 const LOOSE: u64 = 1 << 40;
 
 /// The messages of a session, or of some of its turns, by unit.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Units {
-    /// The units in the order of the conversation: the ordinal of a turn, or [`loose_unit`]. Replaced turns are left out.
+    /// The units in the order of the conversation: the ordinal of a turn, or [`loose_unit`]. Replaced turns are left
+    /// out.
     pub units: Vec<(u64, Vec<Message>)>,
-    /// Whether the messages of one unit may depend on other units: a result without its call in the same unit, or an id
-    /// that another unit's message has too. Such units cannot be read separately.
+    /// Whether the messages of one unit may depend on other units. This is so if a result's call is not in the result's
+    /// unit, or if messages of two units have the same id. The units must then be read together.
     pub entangled: bool,
-    /// Whether there are ids whose uniqueness the ledger does not ensure: those of other programs' messages.
+    /// Whether some messages have ids that the ledger does not keep unique: ids from another program, or ids that look
+    /// like generated ones.
     pub foreign: bool,
 }
 
-/// The messages of a session's records. If all records were read, they equal those of [`super::LedgerSource`]; if the
-/// units are not entangled, this is also true of each unit alone.
+/// The messages of a session, or of those of its turns that `read` contains. If `read` contains the entire session,
+/// they equal those of [`super::LedgerSource`]. If the units are not entangled, a unit that is read alone has the same
+/// messages too.
 #[must_use]
 pub fn units(read: &Recorded) -> Units {
     messages::units(read)
@@ -42,7 +46,7 @@ pub fn header(session: &Session) -> Header {
     rows::header(session)
 }
 
-/// The name of an item: its id, or else its seq.
+/// The name of an item, from which ids of messages and parts are built: the item's id, or else its seq.
 pub(super) fn item_name(item: &Item) -> Box<str> {
     match &item.body.item_id {
         Some(id) => id.as_str().into(),

@@ -1,4 +1,5 @@
-//! A memory cache of values computed from sessions; evicts values that were not used recently, by weight.
+//! A memory cache of values computed from sessions. It has a budget in bytes; when the budget is exceeded, values that
+//! were not used recently are evicted.
 
 use std::sync::Arc;
 
@@ -8,7 +9,7 @@ use quick_cache::{OptionsBuilder, Weighter};
 use super::{Entry, LibraryError};
 use crate::{Conversation, Fingerprint, ReadError, Source};
 
-/// One session may use at most the budget divided by this number.
+/// A value is cached only if its weight is at most the budget divided by this number.
 const LARGEST: u64 = 4;
 
 /// The index of a session's source, the session's id, and its fingerprint.
@@ -35,15 +36,18 @@ impl<V: Weigh> Weighter<Key, Arc<V>> for ByWeight {
     }
 }
 
+/// A cache; without `values`, which is the case for a budget of 0, it caches nothing.
 pub(super) struct Cache<V: Weigh> {
     values: Option<sync::Cache<Key, Arc<V>, ByWeight>>,
+    /// The greatest weight of a cached value.
     largest: u64,
 }
 
 impl<V: Weigh> Cache<V> {
+    /// Creates a cache with a budget of `bytes`.
     pub(super) fn new(bytes: usize) -> Self {
         let options = OptionsBuilder::new()
-            // With more shards, each would only cache values that fit into its share of the budget.
+            // With several shards, each shard would cache only values that fit into its share of the budget.
             .shards(1)
             .estimated_items_capacity(1_024)
             .weight_capacity(bytes as u64)
@@ -58,8 +62,9 @@ impl<V: Weigh> Cache<V> {
         }
     }
 
-    /// Returns the cached value of a session, or computes it with `make`. Of several concurrent callers, only one computes it.
-    /// The index of the session's source in the library must not change.
+    /// Returns the cached value of a session, or computes it with `make` and caches it. Without a fingerprint, nothing
+    /// is cached. Of several concurrent callers, only one computes the value. The key contains the index of the
+    /// session's source, so the order of the library's sources must not change.
     pub(super) fn get(
         &self,
         entry: &Entry,
@@ -75,7 +80,8 @@ impl<V: Weigh> Cache<V> {
             GuardResult::Guard(guard) => {
                 let value = make()?;
                 if ByWeight.weight(&key, &value) <= self.largest {
-                    // Fails when the cache was emptied meanwhile; the value is then computed again.
+                    // If the insertion fails because the cache was emptied meanwhile, the next caller computes the
+                    // value again.
                     let _ = guard.insert(value.clone());
                 }
                 Ok(value)

@@ -28,14 +28,16 @@ pub struct Catalog {
     pub unavailable: Vec<String>,
     /// Whether a source has more sessions than it lists.
     pub truncated: bool,
-    /// Sessions that an earlier source or storage in the order has too; they are read from there.
+    /// Reports of sessions that were found twice, in two sources or two storages of one source. Such a session is read
+    /// from the source or storage that comes first; the report names the other one.
     pub shadowed: Vec<Skipped>,
+    /// The index in `entries` of each session id.
     by_id: HashMap<Box<str>, usize>,
 }
 
 impl Catalog {
-    /// Lists the sessions of several sources, each with its name. When two sessions have the same id, the first source's
-    /// is used.
+    /// Combines the listings of all sources, given with the sources' names and in their order. When two sessions have
+    /// the same id, that of the first source is used.
     pub(super) fn of(
         listings: impl Iterator<Item = (&'static str, Result<Arc<Listing>, SourceError>)>,
     ) -> Self {
@@ -86,7 +88,7 @@ impl Catalog {
         found.ok_or_else(|| LibraryError::NoSession(id.to_owned()))
     }
 
-    /// The sessions that `id` started, ordered by (created, id).
+    /// The sessions that the session `id` started, ordered by (created, id).
     pub fn children<'a>(&'a self, id: &'a str) -> impl Iterator<Item = &'a Entry> {
         let is_child = move |e: &&Entry| e.header.parent_id.as_deref() == Some(id);
         self.entries.iter().filter(is_child)

@@ -1,5 +1,5 @@
-//! Masks anything with the form of a credential before it leaves the library, in foreign names as well as in foreign
-//! texts. Ids of sessions, messages and parts are never masked, because callers query with them.
+//! Masks anything with the form of a credential before it leaves the library: in texts, and in names such as those of
+//! tools and models. Ids of sessions, messages and parts are never masked, because callers query with them.
 
 use std::collections::BTreeMap;
 

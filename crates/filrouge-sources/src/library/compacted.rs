@@ -1,7 +1,7 @@
-//! Returns the content that the model no longer sees (`get_compacted_context`): messages before the last compaction, and
-//! outputs that were pruned after it.
+//! Returns the content that the model no longer sees (`get_compacted_context`): the messages before the last
+//! compaction, and the pruned outputs of tools in later messages.
 //!
-//! Messages that the user reverted were not dropped by a compaction; a notice counts them.
+//! Messages that the user reverted are not included, because no compaction dropped them; a notice counts them.
 
 use serde::Serialize;
 
@@ -12,7 +12,7 @@ use super::list::Row;
 use super::{Library, LibraryError, clean, notices};
 use crate::{Boundary, Conversation, Message, PartKind};
 
-/// Summaries may use at most the budget divided by this number.
+/// All summaries together may use at most the budget divided by this number.
 const SUMMARIES: usize = 4;
 
 /// One compaction.
@@ -47,8 +47,8 @@ pub struct CompactedContext {
     pub compactions: Vec<Compaction>,
     /// The number of tool outputs pruned after the last compaction.
     pub pruned_outputs: usize,
-    /// Messages of this page: those before the last compaction, then those with pruned outputs after it. Each shows only
-    /// what was dropped.
+    /// Messages of this page: those before the last compaction, then those with pruned outputs after it. Each shows
+    /// only what was dropped.
     pub messages: Vec<ShownMessage>,
     /// The total number of such messages.
     pub total_messages: usize,
@@ -108,9 +108,9 @@ pub fn compacted(library: &Library, ask: &Ask) -> Result<CompactedContext, Libra
 struct Dropped {
     /// Messages before this index were dropped entirely.
     before: usize,
-    /// The indexes of all messages that were dropped, entirely or in part.
+    /// The indexes of all messages to show: those before `before`, and later ones with pruned outputs.
     list: Vec<usize>,
-    /// The number of outputs pruned in messages from `before` on.
+    /// The number of pruned outputs in the messages from `before` on.
     pruned: usize,
     /// The number of messages that the user reverted.
     reverted: usize,
@@ -141,7 +141,8 @@ impl Dropped {
     }
 }
 
-/// The compactions, and the budget minus the characters of their summaries. Only the first page has summaries.
+/// The compactions, and the part of the budget that their summaries leave for messages. Only the first page, for which
+/// `ask` has no cursor, has summaries.
 fn compactions(view: &View<'_>, ask: &Ask, budget: Bounds) -> (Vec<Compaction>, Bounds) {
     let boundaries = &view.conversation.boundaries;
     let each = budget.chars() / SUMMARIES / boundaries.len().max(1);
@@ -165,7 +166,8 @@ fn compactions(view: &View<'_>, ask: &Ask, budget: Bounds) -> (Vec<Compaction>, 
     (all, budget.without(used))
 }
 
-/// Adds the first `chars` characters of a compaction's summary; returns how many were added.
+/// Adds the first `chars` characters of a compaction's summary to `into`; returns how many were added, 0 if there is no
+/// summary.
 fn summarize(view: &View<'_>, boundary: &Boundary, chars: usize, into: &mut Compaction) -> usize {
     let Some(id) = boundary.summary_id.as_deref() else {
         return 0;

@@ -4,7 +4,7 @@ use filrouge_types::Failure;
 
 use crate::ReadError;
 
-/// The reason why a query failed, with a hint for the caller.
+/// The reason why a query failed; [`Self::hint`] advises the caller.
 #[derive(Debug, Clone, thiserror::Error)]
 pub enum LibraryError {
     /// No source has a session of this id.
@@ -13,7 +13,7 @@ pub enum LibraryError {
     /// The query is invalid; the text names the parameter and the problem.
     #[error("{0}")]
     Invalid(String),
-    /// The session exists but cannot be read.
+    /// The session, given by its id, exists but cannot be read.
     #[error("session {0:?} cannot be read: {1}")]
     Unreadable(String, ReadError),
     /// The ledger or an index does not answer.

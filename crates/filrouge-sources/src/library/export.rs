@@ -48,15 +48,18 @@ struct Opening {
     /// The sessions that this one started.
     children: Vec<String>,
     total_messages: usize,
-    /// Compactions: the first message that the model still sees, the time, and whether the program started it.
+    /// The compactions in order.
     boundaries: Vec<Cutting>,
     /// The first message that the user reverted.
     #[serde(rename = "revertedAtID")]
     reverted_at: Option<String>,
-    /// Records that could not be read.
+    /// Records of the session that could not be read.
     skipped: Vec<Skipped>,
 }
 
+/// A compaction in the JSON document. `before` is the id of the first message that the model still sees, `created` the
+/// time in milliseconds since 1970, `automatic` whether the program started the compaction without a request, and
+/// `summary` the id of the message that summarizes the dropped ones.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
 struct Cutting {
@@ -68,13 +71,13 @@ struct Cutting {
     summary: Option<String>,
 }
 
-/// Writes an entire session, including content that the model no longer sees, reverted messages, and unfinished answers.
-/// `mask` masks anything with the form of a credential.
+/// Writes an entire session, including content that the model no longer sees, reverted messages, and unfinished
+/// answers. `mask` masks anything with the form of a credential.
 ///
 /// JSON is `{session, children, totalMessages, boundaries, revertedAtID, skipped, messages}`, with messages as
-/// [`super::history::ShownMessage`], one per line. The other forms contain the turns and items of the ledger, or those
-/// that an import would record, and begin with a list of the records that could not be read. A document marks the places
-/// where content is replaced or cut: see [`filrouge_document`].
+/// [`super::history::ShownMessage`], one per line. The other forms contain the session's turns and items. For another
+/// program's session, these are those that an import would record, after a list of the records that could not be read.
+/// A document marks the places where content is replaced or cut: see [`filrouge_document`].
 ///
 /// # Errors
 /// [`ExportError`].
@@ -141,7 +144,7 @@ fn json(
     write!(out, "{opening},\"messages\":[")?;
     for (n, index) in view.list.iter().enumerate() {
         out.write_all(if n == 0 { b"\n" } else { b",\n" })?;
-        // A failed write returns the output's error, not one of JSON.
+        // The message is serialized into memory first, so that a failed write returns the output's own error.
         let message =
             serde_json::to_vec(&view.complete_message(*index)).map_err(io::Error::from)?;
         out.write_all(&message)?;

@@ -1,6 +1,6 @@
 //! The facts of one session that statistics and lineage need: small enough to cache them for every session.
 //!
-//! They consist of some kilobytes of sums and, for each message, a fingerprint and the time span in which it was written.
+//! They consist of some kilobytes of sums, a fingerprint of each message, and the time spans in which the agent worked.
 
 #[cfg(test)]
 pub(super) mod samples;
@@ -17,7 +17,7 @@ use super::LibraryError;
 use super::cache::Weigh;
 use crate::{Changes, Conversation, Header, Message, PartKind, TokenRule};
 
-/// The size of the cache in bytes: enough for the facts of some ten thousand sessions.
+/// The budget of the cache of facts in bytes: enough for some ten thousand sessions.
 pub(super) const BYTES: usize = 32 << 20;
 
 /// The facts of a session, or the reason why it cannot be read.
@@ -27,7 +27,7 @@ pub(super) type FactsResult = Result<Arc<Facts>, LibraryError>;
 pub(super) struct Facts {
     /// Sums over messages that cannot be copies.
     pub(super) certain_originals: Tally,
-    /// Sums over messages that may be copies: the program says so, or they are older than their session.
+    /// Sums over messages that may be copies: the program marks them as copies, or they are older than their session.
     pub(super) maybe_copied: Tally,
     /// The messages that may be copies, in order.
     pub(super) possible_copies: Box<[PossibleCopy]>,
@@ -59,11 +59,11 @@ pub(super) struct PossibleCopy {
 pub(super) struct Child {
     /// Its id.
     pub(super) id: Box<str>,
-    /// The message of the call.
+    /// The id of the message with the call.
     pub(super) message: Box<str>,
     /// The id of the call.
     pub(super) call: Box<str>,
-    /// Whether the message may be a copy; then another session made the call.
+    /// Whether the message may be a copy. If it is one, the call was made in another session.
     pub(super) copied: bool,
 }
 
@@ -102,7 +102,7 @@ impl Facts {
         }
     }
 
-    /// The number of messages that both conversations have in common before the first difference.
+    /// The number of messages at the beginning that are equal in both sessions.
     pub(super) fn shared_with(&self, other: &Self) -> usize {
         let pairs = self.fingerprints.iter().zip(&other.fingerprints);
         pairs.take_while(|(a, b)| a == b).count()
@@ -121,14 +121,15 @@ impl Weigh for Facts {
     }
 }
 
-/// Whether a message may be a copy. One that is older than its session was written for another session, or was imported.
+/// Whether a message may be a copy. A message that is older than its session was written in another session, or was
+/// imported.
 fn may_be_copy(header: &Header, message: &Message) -> bool {
     message.copied || message.created < header.created
 }
 
-/// A fingerprint that a copied message shares with its original: role, time, and the token counts that mean the same in
-/// every version. (`input` and `output` are converted by the rule of the session's version, and a fork can have a newer
-/// one.)
+/// A fingerprint that a copied message shares with its original: a hash of its role, its time, and the token counts
+/// that mean the same in every version of the program. The counts `input` and `output` are excluded: they are converted
+/// by a rule for the session's version, and a fork can have a newer version than its origin.
 fn message_fingerprint(message: &Message) -> u64 {
     let mut hasher = DefaultHasher::new();
     message.role.hash(&mut hasher);
@@ -138,6 +139,7 @@ fn message_fingerprint(message: &Message) -> u64 {
     hasher.finish()
 }
 
+/// The sessions that a message's tool calls started; `copied` is [`Child::copied`].
 fn children(message: &Message, copied: bool) -> impl Iterator<Item = Child> {
     message.parts.iter().filter_map(move |part| {
         let PartKind::Tool(tool) = &part.kind else {

@@ -22,7 +22,7 @@ impl<'a> Filter<'a> {
         }
     }
 
-    /// Whether a session passes every filter except the one by name.
+    /// Whether a session passes all filters except `session_name`.
     pub(super) fn passes(&self, header: &Header) -> bool {
         let ask = self.ask;
         let is = |wanted: &Option<String>, actual: Option<&str>| {
@@ -40,11 +40,13 @@ impl<'a> Filter<'a> {
             && self.project.as_ref().is_none_or(|p| p.has(header))
     }
 
-    /// The sessions whose title contains `name`; if there is none, the sessions of the project called `name`.
+    /// The sessions that pass the other filters and whose title contains `name`. If there are none, those that belong
+    /// to the project called `name`.
     pub(super) fn named<'c>(&self, catalog: &'c Catalog, name: &str) -> Vec<&'c Entry> {
         let wanted = folded(name.trim());
         let wanted = memchr::memmem::Finder::new(wanted.as_bytes());
-        // Compares the title as it is shown, so that masked text cannot be guessed piece by piece.
+        // The title is compared in its masked form if titles are shown masked. Otherwise a caller could guess the
+        // masked text piece by piece.
         let holds = |title: &str| {
             let shown = clean::display_text(title, self.ask.mask);
             wanted.find(folded(&shown).as_bytes()).is_some()
@@ -63,7 +65,9 @@ impl<'a> Filter<'a> {
 /// A project as a caller names it: by id, name, path, or the last folder of its path.
 #[derive(Debug)]
 pub struct ProjectFilter<'a> {
+    /// The caller's text without trailing slashes, for comparison with ids and paths.
     exact: &'a str,
+    /// The caller's text, normalized for comparison with names.
     folded: Cow<'a, str>,
 }
 
@@ -71,7 +75,8 @@ impl<'a> ProjectFilter<'a> {
     /// Prepares the filter once, for many sessions.
     #[must_use]
     pub fn of(named: &'a str) -> Self {
-        // A trailing separator does not change a path, except the root, which is only a separator.
+        // A trailing separator does not change the meaning of a path. The root consists only of the separator, and
+        // keeps it.
         let path = named.trim_end_matches('/');
         Self {
             exact: if path.is_empty() { named } else { path },
@@ -109,7 +114,7 @@ pub(super) fn folded(text: &str) -> Cow<'_, str> {
             Cow::Owned(text.to_ascii_lowercase())
         };
     }
-    // Both lowercase forms of sigma have the same capital.
+    // The Greek letter sigma has two lowercase forms, which count as equal.
     let lower = text
         .chars()
         .flat_map(char::to_lowercase)

@@ -1,9 +1,10 @@
 //! Forks: detects which messages are copies, and of which session (DESIGN §10).
 //!
-//! OpenCode 1.x does not record a fork: it creates a session with copies of the messages under new ids and with unchanged
-//! times. So a message that is older than its session is a copy if an earlier session of the same project contains the
-//! same message. If none does, it counts as an original: a ledger's sessions, for example, are younger than the history
-//! imported into them, and of two forks whose origin is deleted, one must count as the owner of the originals.
+//! OpenCode 1.x does not record a fork: it creates a session with copies of the messages under new ids and with
+//! unchanged times. So a message that is older than its session is a copy if an earlier session of the same project
+//! contains the same message. If no earlier session contains it, it counts as an original. This has two reasons: an
+//! imported message is older than the ledger's session, but not a copy; and if the origin of two forks was deleted, its
+//! messages must count in one of the forks.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -19,7 +20,7 @@ pub(super) struct SessionFacts<'a> {
     pub(super) facts: Arc<Facts>,
 }
 
-/// The copies among the messages that may be copies.
+/// The copies among a session's messages that may be copies.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum ForkCopies {
     /// None of them.
@@ -37,20 +38,20 @@ pub(super) struct Origin<'a> {
     pub(super) evidence: Evidence,
 }
 
-/// A program and one of its projects; a fork has the project of its origin.
+/// A program, and the id or folder of one of its projects. A fork belongs to the same project as its origin.
 #[derive(PartialEq, Eq, Hash, Clone, Copy, PartialOrd, Ord)]
 pub(super) struct ForkProject<'a>(pub(super) &'static str, pub(super) Option<&'a str>);
 
 impl<'a> ForkProject<'a> {
-    /// The project by its id, or else by its folder.
+    /// The project of a session: by its id, or else by its folder.
     pub(super) fn of(header: &'a Header) -> Self {
         let name = header.project_id.as_deref();
         let folder = header.worktree.as_deref().or(header.directory.as_deref());
         Self(header.source, name.or(folder))
     }
 
-    /// Whether the project is known: sessions that name neither project nor folder have nothing in common, so no fork is
-    /// searched for among them.
+    /// Whether the session names a project or a folder. Sessions that name neither need not belong together, so no
+    /// forks are searched for among them.
     pub(super) const fn is_known(&self) -> bool {
         self.1.is_some()
     }
@@ -59,11 +60,11 @@ impl<'a> ForkProject<'a> {
 /// The position of a session in the order of creation: [`Header::sort_key`].
 type CreationOrder<'a> = (i64, &'a str);
 
-/// The first session that contains a message, by the message's fingerprint.
+/// The first session that contains a message, by the message's fingerprint; `None` until it is found.
 type Holders<'a> = HashMap<u64, Option<CreationOrder<'a>>>;
 
-/// For each session of `queried`, in order, finds the messages that are copies: those that the program marks as copies, and
-/// those older than their session that an earlier session of the project contains too.
+/// For each session of `queried`, in order, finds the messages that are copies: those that the program marks as copies,
+/// and those older than their session that an earlier session of the project contains too.
 pub(super) fn copies(
     library: &Library,
     catalog: &Catalog,
@@ -85,7 +86,8 @@ pub(super) fn copies(
         true => Vec::new(),
         false => catalog.entries.iter().filter(is_in_project).collect(),
     };
-    // The order is that of creation, so the first session with a message is the one in which it was written.
+    // Sessions are scanned in the order of their creation, so the first session with a message is the one in which the
+    // message was written.
     for seen in read_facts(library, &sessions).0 {
         let header = &seen.entry.header;
         let Some(project) = holders.get_mut(&ForkProject::of(header)) else {
@@ -109,6 +111,8 @@ pub(super) fn copies(
 }
 
 impl SessionFacts<'_> {
+    /// Decides which possible copies are copies: those that the program marks, and those for whose fingerprint
+    /// `has_original` returns true.
     fn copies(&self, has_original: impl Fn(u64) -> bool) -> ForkCopies {
         let possible_copies = &self.facts.possible_copies;
         let originals = possible_copies
@@ -123,7 +127,7 @@ impl SessionFacts<'_> {
     }
 }
 
-/// Reads the facts of sessions; also returns how many sessions cannot be read.
+/// Reads the facts of sessions. Returns those of all readable sessions, and the number of the others.
 pub(super) fn read_facts<'a>(
     library: &Library,
     sessions: &[&'a Entry],
@@ -159,10 +163,11 @@ impl<'a> Forks<'a> {
         }
     }
 
-    /// The session from which `entry` was forked: the recorded one, or else the session of the same project that was
-    /// created earlier and shares the most first messages. Of several that share equally many (the origin's other forks),
-    /// it is the one whose title the fork's title continues, or else the last one created. A session that another session
-    /// started is not a fork, even if it begins with a copy of its parent's messages.
+    /// The session from which `entry` was forked: the one that the program recorded, or else the earlier session of the
+    /// same project that has the most first messages in common with `entry`. If several have equally many (the origin
+    /// and its other forks), it is the one from whose title OpenCode would derive the title of `entry`, or else the
+    /// newest one. A session that another session started is not a fork, even if it begins with a copy of its parent's
+    /// messages.
     ///
     /// # Errors
     /// The recorded id, when no session has it.
@@ -238,8 +243,9 @@ impl<'a> Forks<'a> {
         forks
     }
 
-    /// The number of messages that a fork copied: its first messages that `origin` has too or, if the origin has changed
-    /// since, the messages that the program marks as copies.
+    /// The number of messages that a fork copied: the number of its first messages that `origin` has too, or the number
+    /// of messages that the program marks as copies, whichever is greater. (The origin may have changed since the
+    /// fork.)
     ///
     /// # Errors
     /// [`LibraryError`] when one of the two cannot be read.
@@ -253,6 +259,7 @@ impl<'a> Forks<'a> {
         Ok(fork.shared_with(&origin).max(recorded))
     }
 
+    /// The readable sessions in the project of `entry`, in order of creation; none if the project is unknown.
     fn sessions_of_project(&mut self, entry: &'a Entry) -> &[SessionFacts<'a>] {
         let project = ForkProject::of(&entry.header);
         if !project.is_known() {
@@ -270,7 +277,8 @@ impl<'a> Forks<'a> {
     }
 }
 
-/// Whether the titles are those that OpenCode gives a fork: `X (fork #1)` of `X`, `X (fork #2)` of `X (fork #1)`.
+/// Whether `fork` is the title that OpenCode gives to a fork of a session with the title `origin`: `X (fork #1)` for
+/// `X`, and `X (fork #2)` for `X (fork #1)`.
 fn is_title_of_fork(origin: Option<&str>, fork: Option<&str>) -> bool {
     const FORK: &str = " (fork #";
     let counted = |title| {

@@ -1,8 +1,9 @@
 //! The messages of a session: `get_session_history`, `filrouge sessions show`.
 //!
-//! Pages run in both directions, within a budget of characters. Everything that is cut off is reported, with the cursor
-//! that continues it. All pages together are the entire conversation, each text once. A message is split over pages only
-//! when it alone is larger than the budget; the same is true of a part.
+//! Pages run in both directions, within a budget of characters. A text that is cut off is reported with its remaining
+//! length and the cursor that continues it. All pages together contain the entire conversation, each text once. A
+//! message is split over pages only if it alone exceeds the budget, and a part of it only if that part alone exceeds
+//! the budget.
 
 mod cursor;
 mod layout;
@@ -29,7 +30,7 @@ pub const MAX_CHARS: usize = 40_000;
 /// One query for a page.
 #[derive(Debug, Clone)]
 pub struct Ask {
-    /// The session; also `sessionID:messageID`, as in the `place` of an excerpt.
+    /// The id of the session, or `sessionID:messageID`, as in the `place` of a search result's excerpt.
     pub session_id: String,
     /// Where to continue: `nextCursor` or `previousCursor` of a page, or the cursor of a cut text. `message:ID` and
     /// `sessionID:messageID` begin with that message (with `newest_first`: end with it).
@@ -271,14 +272,15 @@ impl Ask {
     }
 }
 
-/// The session of a query, and the message if the id names one as well.
+/// The session of a query, and the message if [`Ask::session_id`] names one too.
 pub(super) struct Target<'a> {
     pub(super) entry: &'a Entry,
-    /// The id of the query when it names a message too; it is read as a cursor.
+    /// [`Ask::session_id`] if it names a message too. It is then used as the cursor if the query has none.
     message: Option<&'a str>,
 }
 
 impl<'a> Target<'a> {
+    /// Finds the session of a query.
     pub(super) fn of(catalog: &'a Catalog, ask: &'a Ask) -> Result<Self, LibraryError> {
         let id = ask.session_id.as_str();
         let session = catalog.get(id);
@@ -288,7 +290,7 @@ impl<'a> Target<'a> {
                 message: None,
             });
         }
-        // Ids can contain colons.
+        // Session ids can contain colons, so each prefix that ends at a colon is tried.
         let parts = id.match_indices(':').filter_map(|(at, _)| id.get(..at));
         let named = parts.filter_map(|part| catalog.get(part).ok()).next();
         let message = Some(id);
@@ -301,7 +303,8 @@ impl<'a> Target<'a> {
         )
     }
 
-    /// The cursor at which the page begins or ends.
+    /// The cursor from which the page extends: that of the query, or else the beginning (with `newest_first`, the end)
+    /// of the conversation.
     pub(super) fn cursor(
         &self,
         conversation: &Conversation,
@@ -327,8 +330,8 @@ impl<'a> Target<'a> {
     }
 }
 
-/// The sessions that this one started: first those that its tool calls name, then those that name it as their parent. A copied
-/// tool call (in a fork) names a session that another session started; it is left out.
+/// The sessions that this one started: first those that its tool calls name, then those that name it as their parent. A
+/// copied tool call (in a fork) names a session that another session started; it is left out.
 pub(super) fn children(
     catalog: &Catalog,
     entry: &Entry,

@@ -180,7 +180,8 @@ fn origins<'a>(forks: &mut Forks<'a>, fork: &'a Entry, mask: bool) -> Ancestry<'
     })
 }
 
-/// `other` as one end of a fork. The number of copies is 0 for a session that cannot be read; a notice reports it.
+/// Describes the relation of `fork` to its origin `from`. `other` is the row of the one that is shown as the other's
+/// relative. If one of the two cannot be read, the number of copied messages is 0, and a notice reports it.
 fn shown(
     forks: &Forks<'_>,
     (fork, from): (&Entry, &Entry),
@@ -213,7 +214,8 @@ fn missing_notices(unread: usize, missing: usize) -> impl Iterator<Item = String
     unread.into_iter().chain(missing)
 }
 
-/// A notice about a session that looks like a fork of an absent session.
+/// A notice about a session that may be a fork of a session that no source has. `no_origin`: whether no origin was
+/// found.
 fn orphaned(library: &Library, entry: &Entry, no_origin: bool) -> Option<String> {
     let header = &entry.header;
     let is_searched = header.parent_id.is_none() && ForkProject::of(header).is_known();

@@ -20,13 +20,13 @@ const CURSOR: &str = "sessions.";
 /// One query for a list. An absent filter excludes nothing; times are milliseconds since 1970.
 #[derive(Debug, Clone, Default)]
 pub struct Ask {
-    /// A part of the title, in any case; the project's name when no title contains it.
+    /// A part of the title, in upper or lower case. If no title contains it, the name of a project.
     pub session_name: Option<String>,
     /// A project's id, name, or folder.
     pub project_id: Option<String>,
     /// The agent's name.
     pub agent: Option<String>,
-    /// Only sessions that this session started.
+    /// Only sessions that the session with this id started.
     pub parent_id: Option<String>,
     /// Only sessions that no other session started.
     pub roots: bool,
@@ -42,8 +42,8 @@ pub struct Ask {
     pub limit: usize,
     /// Where to continue: `nextCursor` of the previous page.
     pub cursor: Option<String>,
-    /// Whether to mask anything with the form of a credential, in all texts except ids. Masked text in a title is not
-    /// searched either.
+    /// Whether to mask anything with the form of a credential, in all texts except ids. Text that is masked in a title
+    /// does not match `session_name`.
     pub mask: bool,
 }
 
@@ -128,7 +128,8 @@ impl Row {
         }
     }
 
-    /// Returns the row; with `mask`, anything with the form of a credential is masked in all texts except ids.
+    /// Returns the row; if `mask` is true, anything with the form of a credential is masked in all its texts except the
+    /// ids of sessions.
     #[must_use]
     pub fn masked(mut self, mask: bool) -> Self {
         if mask {
@@ -154,7 +155,7 @@ pub(super) fn last_folder(path: &str) -> Option<&str> {
         .filter(|name| !name.is_empty())
 }
 
-/// The sessions that pass the filters of `ask`, the last changed first. Ignores limit and cursor.
+/// The sessions that pass the filters of `ask`, the last changed first. Ignores the limit and the cursor of `ask`.
 pub(super) fn selected<'a>(catalog: &'a Catalog, ask: &Ask) -> Vec<&'a Entry> {
     let filter = Filter::of(ask);
     let mut found: Vec<&Entry> = match &ask.session_name {
@@ -169,13 +170,13 @@ pub(super) fn selected<'a>(catalog: &'a Catalog, ask: &Ask) -> Vec<&'a Entry> {
     found
 }
 
-/// The position of a session in a list: the last changed first, then by id.
+/// The key by which a list is ordered: the last changed session first, then by id.
 fn list_order(header: &Header) -> (std::cmp::Reverse<i64>, &str) {
     (std::cmp::Reverse(header.updated), &header.id)
 }
 
-/// Lists sessions, the last changed first, then by id. A session that changes while pages are read moves to the front and
-/// can appear on two pages; a session that does not change is never left out.
+/// Lists sessions, the last changed first, then by id. A session that changes while pages are read moves to the front
+/// and can appear on two pages; a session that does not change is never left out.
 ///
 /// # Errors
 /// [`LibraryError::Invalid`] for an invalid cursor, and for a limit above 500.
@@ -200,6 +201,7 @@ pub fn list(library: &Library, ask: &Ask) -> Result<Sessions, LibraryError> {
     })
 }
 
+/// The number of sessions on a page; refuses a request for too many.
 fn limit(requested: usize) -> Result<usize, LibraryError> {
     match requested {
         0 => Ok(LIMIT),
@@ -223,6 +225,7 @@ fn read_cursor(cursor: &str) -> Result<(i64, &str), LibraryError> {
     })
 }
 
+/// The id of the project to which all these sessions belong; `None` if they belong to different ones or to none.
 fn one_project<'a>(found: &[&'a Entry]) -> Option<&'a str> {
     let (first, rest) = found.split_first()?;
     let id = first.header.project_id.as_deref()?;

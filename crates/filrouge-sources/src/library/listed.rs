@@ -1,4 +1,4 @@
-//! The last listing of a source, for callers that accept a slightly older one.
+//! Caches the last listing of a source, for callers that accept a listing of a limited age.
 
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
@@ -21,19 +21,21 @@ impl Listed {
     /// # Errors
     /// As [`Source::list`].
     pub fn now(source: &dyn Source) -> Result<Self, SourceError> {
-        // The age counts from the beginning: a change during this listing is seen only by the next one.
+        // The age counts from the beginning of a listing, because the listing may not contain changes made while it
+        // runs.
         let began = Instant::now();
         let listing = source.list()?;
         Ok(Self { began, listing })
     }
 }
 
-/// The last listing of a source.
+/// The last listing of a source; `None` before the first one, and after a failure.
 #[derive(Default)]
 pub(super) struct LastListing(Mutex<Option<Listed>>);
 
 impl LastListing {
-    /// The last listing if it began less than `max_age` ago, or else a new one. Of several concurrent callers, only one lists.
+    /// The last listing if it began less than `max_age` ago, or else a new one. Concurrent callers wait for each other,
+    /// so that they can share one listing.
     pub(super) fn within(
         &self,
         source: &dyn Source,

@@ -1,6 +1,6 @@
-//! Combines all sources into one library, which the MCP tools and the command line query (DESIGN §10, §12).
+//! Combines all sources into one library. The MCP tools and the command line query it (DESIGN §10, §12).
 //!
-//! The queries are plain functions on [`Library`], one file per query; the caller formats the answer.
+//! Each query is a plain function that takes a [`Library`], in a file of its own. Its caller formats the answer.
 
 mod cache;
 mod catalog;
@@ -47,20 +47,22 @@ use query_state::QueryState;
 #[derive(Clone)]
 pub struct Library {
     sources: Arc<[Arc<dyn Source>]>,
-    /// The number of sources that use the caches; the sources that [`Library::with`] added follow them.
+    /// The number of sources that use the caches: the first ones in `sources`. Those that [`Library::with`] added
+    /// follow, and are never cached.
     shared: usize,
-    /// The last listings of the sources.
+    /// The last listings of the sources that use the caches.
     last_listings: Arc<[LastListing]>,
     /// The maximum age of a listing that a query may use.
     max_listing_age: Duration,
     cache: Arc<Cache<Conversation>>,
     facts: Arc<Cache<Facts>>,
+    /// The state of the query that this library serves; see [`Library::for_one_query`].
     query: Option<Arc<QueryState>>,
 }
 
 impl Library {
-    /// Combines sources. When two sessions have the same id, the first source's is used: pass the newest generation of a
-    /// program first, and the ledger last. `cache_bytes` bounds the memory cache of conversations.
+    /// Combines sources. When two sessions have the same id, that of the first source is used. So pass the newest
+    /// generation of a program first, and the ledger last. `cache_bytes` bounds the memory cache of conversations.
     #[must_use]
     pub fn new(sources: Vec<Arc<dyn Source>>, cache_bytes: usize) -> Self {
         Self {
@@ -74,7 +76,8 @@ impl Library {
         }
     }
 
-    /// Returns this library with another source at the end, for one caller: nothing of that source is cached.
+    /// Returns this library with `source` added as the last one. Nothing of that source is cached, because the
+    /// library's other users must not see it.
     #[must_use]
     pub fn with(&self, source: Arc<dyn Source>) -> Self {
         let sources = self.sources.iter().cloned().chain([source]).collect();
@@ -111,13 +114,14 @@ impl Library {
         &self.sources
     }
 
-    /// All sessions of all sources, each id once. The catalog names sources that cannot be listed.
+    /// All sessions of all sources, each id once. A source that cannot be listed is reported in
+    /// [`Catalog::unavailable`].
     #[must_use]
     pub fn catalog(&self) -> Arc<Catalog> {
         self.catalog_within(self.max_listing_age)
     }
 
-    /// Like [`Library::catalog`], from listings that may be up to `max_age` old.
+    /// Like [`Library::catalog`], but from listings that may be up to `max_age` old.
     #[must_use]
     pub fn catalog_within(&self, max_age: Duration) -> Arc<Catalog> {
         let listing = |(at, source): (usize, &Arc<dyn Source>)| {
@@ -131,7 +135,8 @@ impl Library {
         }
     }
 
-    /// Lists the source at this index; the listing may be up to `max_age` old.
+    /// Lists the source at this index in [`Library::sources`]; the listing may be up to `max_age` old. An index without
+    /// a source gives an empty listing.
     ///
     /// # Errors
     /// As [`Source::list`].
@@ -150,7 +155,7 @@ impl Library {
         }
     }
 
-    /// Reads a conversation; from the cache if the source had not changed when it was listed.
+    /// Reads a conversation; from the cache if the session's fingerprint has not changed.
     ///
     /// # Errors
     /// [`LibraryError::Unreadable`], or [`LibraryError::NoSession`] when the session was removed meanwhile.
@@ -171,8 +176,8 @@ impl Library {
         recorded.map_err(|why| cache::failed(entry, why))
     }
 
-    /// The facts of a session: those that this query has already read, or the cached ones if nothing has changed, or else
-    /// newly computed ones.
+    /// The facts of a session: those that this query has already read; otherwise the cached ones, if the session has
+    /// not changed; otherwise newly computed ones.
     fn facts(&self, entry: &Entry) -> FactsResult {
         self.check_cancelled()?;
         let id = &entry.header.id;
@@ -186,6 +191,7 @@ impl Library {
         answer
     }
 
+    /// Like [`Self::facts`], without the facts that this query has already read.
     fn facts_now(&self, entry: &Entry) -> FactsResult {
         let source = self.source(entry)?;
         // The conversations read for facts are not cached, because they would evict all others.
@@ -201,14 +207,14 @@ impl Library {
         }
     }
 
-    /// The facts of many sessions, in their order; two threads read those that are not cached.
+    /// The facts of these sessions, in the same order. Two threads read them.
     fn facts_of(&self, entries: &[&Entry]) -> Vec<FactsResult> {
         on_two_threads(entries, 1, |entry| self.facts(entry))
     }
 
-    /// Returns this library for one query: it lists its sources at most once, and reads no session twice for statistics
-    /// and lineage. It does not see later changes: drop it with the answer. Once `stopped` is set, long operations fail
-    /// with [`LibraryError::Cancelled`].
+    /// Returns a copy of this library that serves one query. The copy lists its sources at most once, and reads no
+    /// session twice for statistics and lineage. It does not see later changes, so drop it after the query. Once
+    /// `stopped` is true, long operations fail with [`LibraryError::Cancelled`].
     #[must_use]
     pub fn for_one_query(&self, stopped: Option<Arc<AtomicBool>>) -> Self {
         Self {
@@ -217,7 +223,7 @@ impl Library {
         }
     }
 
-    /// This library if it already serves one query, or else a copy of it that does.
+    /// A clone of this library if it already serves one query, or else a new copy that does.
     fn for_query(&self) -> Self {
         match &self.query {
             Some(_) => self.clone(),
@@ -225,7 +231,7 @@ impl Library {
         }
     }
 
-    /// Fails once the caller has disconnected or cancelled.
+    /// Fails once the query's caller has disconnected or cancelled it.
     ///
     /// # Errors
     /// [`LibraryError::Cancelled`].

@@ -1,4 +1,4 @@
-//! Notices of an answer: what was left out, in filrouge's own wording.
+//! Notices: texts of an answer that say what was left out, in filrouge's own wording.
 //!
 //! Notices never contain foreign text, because readers trust them as filrouge's. Paths are quoted.
 
@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use super::Catalog;
 use crate::{SkipReason, Skipped};
 
-/// Notices about the sources of a list.
+/// Notices about what the sources of a catalog could not list.
 #[must_use]
 pub fn of_catalog(catalog: &Catalog) -> Vec<String> {
     let mut notices = of_skipped(&catalog.skipped);
@@ -27,7 +27,7 @@ pub fn of_catalog(catalog: &Catalog) -> Vec<String> {
     notices
 }
 
-/// The number of skipped records for each reason, with one example.
+/// One notice for each reason: the number of records that were left out, and one example.
 pub(super) fn of_skipped(skipped: &[Skipped]) -> Vec<String> {
     let mut by_reason: BTreeMap<SkipReason, (usize, &Skipped)> = BTreeMap::new();
     for one in skipped {

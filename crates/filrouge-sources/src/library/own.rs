@@ -1,4 +1,4 @@
-//! Finds the caller's own session (DESIGN §12 MCP).
+//! Finds the caller's own session: the one in which the agent that calls a tool is running (DESIGN §12 MCP).
 
 #[cfg(test)]
 mod tests;
@@ -9,14 +9,14 @@ use std::path::Path;
 use super::{Entry, Library, LibraryError};
 use crate::{Conversation, Header, PartKind, Role};
 
-/// The maximum number of sessions read from a folder, the last changed first. A session with a running call has changed
-/// recently, but its program may write the change late.
+/// The maximum number of a folder's sessions that are read to find a running call, the last changed first. The session
+/// with the call has changed recently, but is not always the first, because its program may write the change late.
 const SESSIONS_READ_MAX: usize = 20;
 
-/// Calls that began within this many milliseconds of each other may both still be running.
+/// If two open calls began within this many milliseconds of each other, it is unknown which of them is the caller's.
 const CONCURRENT_MS: i64 = 2_000;
 
-/// The time after its last change in which a session without a running call counts as active, in milliseconds.
+/// A session without a running call counts as active for this time after its last change, in milliseconds.
 const ACTIVE_MS: i64 = 10 * 60 * 1_000;
 
 /// The maximum number of candidates that an error names.
@@ -25,27 +25,29 @@ const NAMED_MAX: usize = 5;
 /// Facts about the caller.
 #[derive(Debug, Clone, Default)]
 pub struct Caller<'a> {
-    /// The session named in the call.
+    /// The session id that the call names.
     pub named: Option<&'a str>,
-    /// `FILROUGE_SESSION_ID`.
+    /// The value of the environment variable `FILROUGE_SESSION_ID`.
     pub from_environment: Option<&'a str>,
     /// The canonical folder in which the caller works.
     pub folder: Option<&'a Path>,
-    /// The tool that is running now, by the name that agents see, usually `filrouge_get_compacted_context`.
+    /// The name of the tool that is running now, as agents see it, usually `filrouge_get_compacted_context`.
     pub tool: Option<&'a str>,
-    /// The current time, in milliseconds since 1970. Without it only a session with a running call is accepted.
+    /// The current time, in milliseconds since 1970. Without it, only a session with a running call is found.
     pub now: Option<i64>,
 }
 
-/// Finds the caller's own session: the named one, or else that of the environment, or else the session of this folder
-/// whose last message contains a running call of our tool. Of several, it is the one whose call began last, unless calls
-/// began at the same time. Where no call is found (programs may write it late), it is the only session of the folder that
-/// has changed within the last ten minutes.
+/// Finds the caller's own session: the one that the call names, or else the one that the environment names, or else the
+/// session of the caller's folder whose last message contains a running call of `caller.tool`. If there are several, it
+/// is the one whose call began last, if all others began more than two seconds before it. If no session contains such a
+/// call (programs may write it late), it is the only session of the folder that has changed within the last ten
+/// minutes.
 ///
-/// The named session need not exist: the next query reports an unknown one.
+/// A session that is named need not exist: the query that uses the id reports an unknown one.
 ///
 /// # Errors
-/// [`LibraryError::Invalid`] when there is no candidate or more than one; the error lists the ids of candidates.
+/// [`LibraryError::Invalid`] when no session is found or the choice is ambiguous; the error lists ids of sessions of
+/// the folder.
 pub fn own_session(library: &Library, caller: &Caller<'_>) -> Result<String, LibraryError> {
     let is_set = |id: &&str| !id.trim().is_empty();
     if let Some(id) = caller
@@ -85,7 +87,7 @@ pub fn own_session(library: &Library, caller: &Caller<'_>) -> Result<String, Lib
     }
 }
 
-/// The sessions in which the tool is being called, with the start of the call; the latest first.
+/// The sessions in which a call of the tool is running, each with the time at which the call began; the latest first.
 fn calling<'a>(library: &Library, here: &[&'a Entry], tool: &str) -> Vec<(i64, &'a Entry)> {
     let running = here.iter().filter_map(|entry| {
         // A session that cannot be read is not a candidate.
@@ -97,7 +99,7 @@ fn calling<'a>(library: &Library, here: &[&'a Entry], tool: &str) -> Vec<(i64, &
     running
 }
 
-/// The start of an open call of the tool, if the conversation's last message contains one.
+/// The time at which an open call of the tool began, if the conversation's last message contains one.
 fn running_since(conversation: &Conversation, tool: &str) -> Option<i64> {
     let mut newest = conversation.messages.iter().rev();
     let last = newest.find(|m| m.role != Role::System);
@@ -109,15 +111,16 @@ fn running_since(conversation: &Conversation, tool: &str) -> Option<i64> {
     calls.map(|part| part.start.unwrap_or(last.created)).max()
 }
 
-/// Whether a call is one of the tool. Programs prefix the server's name in different ways: `filrouge_search`,
-/// `mcp__filrouge__search`.
+/// Whether `called`, a name in a conversation, is the name of the tool. Programs put the server's name before it in
+/// different ways: `filrouge_search`, `mcp__filrouge__search`.
 fn is_tool(called: &str, tool: &str) -> bool {
     let bare = called.rsplit_once("__").map(|(_, bare)| bare);
     let of_server = tool.split_once('_').map(|(_, bare)| bare);
     called.ends_with(tool) || (bare.is_some() && bare == of_server)
 }
 
-/// Whether a session ran in this folder or in one above it, or one of them is its project's main folder.
+/// Whether the folder in which a session ran, or its project's main folder, is this folder or a folder above it. The
+/// root folder does not count.
 fn ran_in(header: &Header, folder: &Path) -> bool {
     let paths = [&header.directory, &header.worktree];
     let mut paths = paths.into_iter().flatten().filter(|path| &***path != "/");

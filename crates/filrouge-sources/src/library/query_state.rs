@@ -8,11 +8,12 @@ use super::Catalog;
 use super::facts::FactsResult;
 use crate::locked::locked;
 
-/// The state that the clones of a library for one query share.
+/// The state of one query, which all clones of its library share.
 #[derive(Default)]
 pub(super) struct QueryState {
     pub(super) catalog: OnceLock<Arc<Catalog>>,
-    /// Facts of every session that was read, from any source; dropped with the query.
+    /// The facts of the sessions that the query has read, by session id; also of sources that are never cached, because
+    /// the facts are dropped with the query.
     facts: Mutex<HashMap<Box<str>, FactsResult>>,
     /// Set once the caller has disconnected or cancelled.
     pub(super) stopped: Option<Arc<AtomicBool>>,

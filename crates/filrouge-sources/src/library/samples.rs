@@ -1,4 +1,5 @@
-//! Sample sessions and an in-memory source, for tests, also of crates that query a library (feature `samples`).
+//! Sample sessions and an in-memory source for tests. With the feature `samples`, tests of other crates can use them
+//! too.
 #![allow(clippy::unwrap_used)]
 
 use std::collections::BTreeMap;
@@ -11,7 +12,7 @@ use crate::{
     Role, SkipReason, Skipped, Source, SourceError, TokenRule, Tool, ToolStatus,
 };
 
-/// A session's current state, and the number of its changes.
+/// A session: its header, its conversation, and the number of times that it was replaced.
 pub type Session = (Arc<Header>, Conversation, u64);
 
 /// A source whose sessions a test creates and changes.
@@ -27,7 +28,7 @@ pub struct MemorySource {
     pub unreadable: Option<Box<str>>,
     /// Whether headers lack fingerprints, so that nothing may be cached.
     pub without_fingerprints: bool,
-    /// Whether the source cannot be listed.
+    /// Whether listing the source fails.
     pub broken: bool,
 }
 
@@ -86,7 +87,7 @@ pub fn conversation(messages: Vec<Message>) -> Conversation {
     }
 }
 
-/// A record that could not be read.
+/// A report of a record that could not be read.
 #[must_use]
 pub fn torn() -> Skipped {
     Skipped::new(Path::new("made"), SkipReason::Torn, "torn")

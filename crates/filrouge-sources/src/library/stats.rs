@@ -98,9 +98,10 @@ pub struct Overview {
 
 /// Statistics of one session and its descendants.
 ///
-/// Tokens and cost are the sums over messages, as their program calculated them. A message is a copy if the program marks
-/// it as one, or if it is older than its session and an earlier session of the project has the same message. Changes
-/// without copies are those of the tool calls that are not copies.
+/// Tokens and cost are the sums over messages, as their program calculated them. A message is a copy if the program
+/// marks it as one, or if it is older than its session and an earlier session of the project has the same message. If a
+/// session contains copies, its changes without copies are those that the other messages' tool calls and patches
+/// report.
 ///
 /// # Errors
 /// [`LibraryError`]: no such session, or it cannot be read.
@@ -168,7 +169,7 @@ pub fn session_with_mask(
     })
 }
 
-/// The agents that wrote messages; if none has, the agent that the session's header names.
+/// The agents that wrote messages; if no message names one, the agent that the session's header names.
 fn agents(own: &Sums, of_header: Option<String>) -> Vec<String> {
     let wrote: Vec<String> = own.agents.keys().cloned().collect();
     match of_header {

@@ -57,8 +57,8 @@ pub struct Sums {
     pub tools: BTreeMap<String, ToolUse>,
     /// The changes that were made.
     pub changes: Changes,
-    /// Milliseconds in which an agent was working, without pauses: the times of agents' messages, each from its creation
-    /// to its completion, or to the last time of its parts. Overlaps count once, also over several sessions: while a
-    /// subagent works, its parent waits.
+    /// Milliseconds in which an agent was working, without pauses: the times of agents' messages, each from its
+    /// creation to its completion, or to the last time of its parts. Overlaps count once, also over several sessions:
+    /// while a subagent works, its parent waits.
     pub active: i64,
 }

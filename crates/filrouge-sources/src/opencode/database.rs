@@ -6,12 +6,13 @@
 //! | `session` | only `session_message` | `session_message` | `session_message.rs`, `newer_form.rs` |
 //! | `session_v2` | `session_message` | `session_v2` | `session_message.rs`, `newer_form.rs` |
 //!
-//! The rows that exist decide a session's generation, not a version. The following are never read: `event`, which makes
-//! real databases ten times as large, accounts, credentials, and the secrets of shared sessions.
+//! The rows that exist decide a session's generation, not the version of OpenCode that wrote it. The following are
+//! never read: `event`, which makes real databases ten times as large, accounts, credentials, and the secrets of shared
+//! sessions.
 //!
-//! The import of 2.x runs once, one session after the other: a session whose row is already in `session_v2`, but whose
-//! messages are not, still has them in `message` and `part`. Builds before the release kept the table name `session`;
-//! their sessions have the newer form and are read accordingly.
+//! OpenCode 2.x imports the sessions of older versions once, one after the other. A session whose row is already in
+//! `session_v2`, but which has no rows in `session_message`, still has its messages in `message` and `part`. Builds of
+//! 2.x before its release used the table name `session`; their sessions have the generation `session_message`.
 
 use std::collections::{HashMap, HashSet};
 use std::ops::ControlFlow;
@@ -39,12 +40,12 @@ const TABLES: [&str; 2] = [SESSION_V2, SESSION];
 
 /// One database.
 pub(super) struct Database {
-    /// The path as it was found.
+    /// The path under which the database was found; reports show it.
     path: PathBuf,
     foreign: ForeignDatabase,
-    /// The listing of all its sessions, with the fingerprint at which it was read.
+    /// The last listing of all sessions, and the database's fingerprint before it was read.
     listed: Mutex<Option<(DatabaseFingerprint, Arc<Listing>)>>,
-    /// The schema, with the fingerprint at which it was read.
+    /// The schema, and the database's fingerprint when it was read.
     schema: Mutex<Option<(DatabaseFingerprint, Arc<Schema>)>>,
 }
 
@@ -64,8 +65,8 @@ impl Database {
 
     /// The tables in the reader's snapshot; read again only after a commit by another connection.
     fn schema(&self, reader: &Reader<'_>) -> Result<Arc<Schema>, ForeignError> {
-        // The snapshot begins before the fingerprint is read: if the fingerprint is unchanged, nothing was committed before the
-        // snapshot.
+        // The snapshot begins before the fingerprint is read. So if the fingerprint is still that of the cached schema,
+        // nothing was committed between the two.
         reader.begin()?;
         let fingerprint = self.foreign.fingerprint()?;
         let mut cached = locked(&self.schema);
@@ -138,7 +139,7 @@ impl Database {
         Ok(all.in_order())
     }
 
-    /// The rows of a table of sessions; with `id`, only that session's.
+    /// The rows of a table of sessions, or only the rows of the session `id` if it is given.
     fn rows(
         &self,
         reader: &Reader<'_>,
@@ -153,7 +154,7 @@ impl Database {
         }
     }
 
-    /// Reads the current row of one session.
+    /// Reads the current row of one session, from the newer table if both have it.
     fn row(&self, id: &str) -> Result<SessionText, ReadError> {
         let read = self.foreign.read(|reader| {
             let (schema, mut refused) = (self.schema(reader)?, Vec::new());
@@ -193,14 +194,15 @@ impl Database {
                 session_message::read(reader, &schema, place, id, &mut gathered)?;
             }
             if is_newest && row.session.fork_of.is_some() {
-                // A fork contains copies with the times of the originals.
+                // Copies in a fork have the creation times of the originals, so they are older than the fork.
                 gathered.mark_copies(row.created);
             }
             Ok(gathered)
         })
     }
 
-    /// Adds a session's differences. Some versions of OpenCode since 1.2 still write them to a file, for some sessions.
+    /// Adds the content of a session's file of differences (`session_diff`) to its metadata. Some versions of OpenCode
+    /// since 1.2 still write them to a file, for some sessions.
     fn session_diff(&self, session: &str, metadata: &mut Writer) -> Result<(), Skipped> {
         let root = self.path.parent().map(Path::to_owned);
         let root = root.filter(|root| !root.as_os_str().is_empty());
@@ -239,7 +241,7 @@ impl Storage for Database {
 
     fn place(&self, session: &SessionText, message: &str, part: Option<&str>) -> PathBuf {
         match part {
-            // Parts do not have separate rows.
+            // In `session_message`, parts have no rows of their own.
             _ if session.generation != SQLITE => self.report_path().row("session_message", message),
             None => self.report_path().row("message", message),
             Some(part) => self.report_path().row("part", part),
@@ -284,14 +286,14 @@ impl Storage for Database {
     }
 }
 
-/// The fingerprint of a session: over its row, its project and the sum over its message and part rows. The path of the
-/// database is not part of it.
+/// The fingerprint of a session: a hash of its row, its project, and the sum over its rows of messages and parts. The
+/// path of the database is not included.
 fn fingerprint(session: &SessionText, rows: Option<Sum>) -> Fingerprint {
     let (agent, fork_of) = (&session.agent, &session.fork_of);
     Fingerprint::of(&(&*session.text, &session.project, agent, fork_of, rows))
 }
 
-/// A session's to-do list, in the form of the file storage.
+/// A session's to-do list as JSON, in the form that the file storage has.
 fn todo(
     reader: &Reader<'_>,
     place: ReportPath<'_>,

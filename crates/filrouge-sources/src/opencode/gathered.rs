@@ -9,11 +9,12 @@ use crate::Skipped;
 #[derive(Default)]
 pub(super) struct GatheredMessages {
     pub(super) messages: Vec<MessageText>,
-    /// The creation times of the messages.
+    /// The creation times of the messages, in the same order.
     created: Vec<i64>,
     ids: HashSet<Box<str>>,
     pub(super) skipped: Vec<Skipped>,
-    /// The time span of the messages in table `message`.
+    /// The time span of the session's rows in table `message`: the earliest creation and the latest change. `None`:
+    /// there are none.
     pub(super) span: Option<(i64, i64)>,
 }
 
@@ -23,7 +24,7 @@ impl GatheredMessages {
         self.ids.contains(id)
     }
 
-    /// Adds a message with a new id.
+    /// Adds a message. The caller has checked that its id is new.
     pub(super) fn add(&mut self, message: MessageText, created: i64) {
         self.ids.insert(message.id.clone());
         self.messages.push(message);

@@ -1,8 +1,8 @@
 //! OpenCode's history at a path, including storages that appear or disappear there (DESIGN §10).
 //!
-//! OpenCode creates a database next to existing files, a database for another channel, or new tables in an open database.
-//! Each listing searches for new storages. A storage that was found once is queried from then on, so that its loss is
-//! reported.
+//! While filrouge runs, OpenCode can create a database next to existing files, a database for another release channel,
+//! or new tables in an open database. So each listing searches for new storages. A storage that was found once is
+//! queried from then on, so that its disappearance is reported.
 
 use std::collections::{BTreeMap, HashMap};
 use std::fs;
@@ -22,14 +22,14 @@ use crate::{
 };
 
 /// Opens OpenCode's history at `path`: its data folder (with databases, `storage`, `project` in it), the `storage`
-/// folder, the `project` folder, one project's folder of the older tree, or one `opencode*.db` file; storages may change
-/// later (DESIGN §10). If `path` is a file, it must be a history; in a folder, a database that is not a history is only
+/// folder, the `project` folder, one project's folder of the older tree, or one `opencode*.db` file (DESIGN §10). The
+/// storages there may change later. A file must be a history; in a folder, a database that is not a history is only
 /// reported.
 ///
-/// Only reads. Follows a symbolic link at `path` itself and directly inside it, but not below.
+/// Writes nothing. Follows symbolic links at `path` itself and directly inside it, but no others.
 ///
 /// # Errors
-/// [`SourceError`]: nothing exists there, nothing is recognized, or it is not readable.
+/// [`SourceError`]: nothing exists at `path`, what exists is not a history, or it is not readable.
 pub fn open(path: &Path) -> Result<Vec<Arc<dyn Source>>, SourceError> {
     let meta = fs::metadata(path).map_err(|e| SourceError::of_io(path, &e))?;
     let (paths, _) = storages::at(path)?;
@@ -43,8 +43,8 @@ pub fn open(path: &Path) -> Result<Vec<Arc<dyn Source>>, SourceError> {
     }
 }
 
-/// OpenCode's history at `path`, which may be any path that [`open`] accepts, now or later: empty until a history exists
-/// there.
+/// OpenCode's history at `path`, which may be any path that [`open`] accepts, now or later: empty until a history
+/// exists there.
 #[must_use]
 pub fn watch(path: &Path) -> Vec<Arc<dyn Source>> {
     vec![Arc::new(OpenCode {
@@ -58,7 +58,7 @@ struct OpenCode {
     path: PathBuf,
     /// [`Source::path`].
     at: PathBuf,
-    /// All storages that were found; the newest first.
+    /// All storages that were found so far; the newest kind first.
     storages: Mutex<BTreeMap<StoragePath, Arc<dyn Storage>>>,
 }
 
@@ -87,6 +87,7 @@ impl OpenCode {
         Ok(storages.values().cloned().collect())
     }
 
+    /// The storages that were found so far; scans the path if there are none.
     fn storages(&self) -> Result<Vec<Arc<dyn Storage>>, SourceError> {
         let storages: Vec<_> = locked(&self.storages).values().cloned().collect();
         match storages.is_empty() {
@@ -95,7 +96,8 @@ impl OpenCode {
         }
     }
 
-    /// Finds a session in the first storage that has it, which is the one that the listing uses.
+    /// Finds a session in the first storage that has a usable record of it. The listing takes the session from the same
+    /// storage.
     fn find(&self, id: &str) -> Result<FoundSession, ReadError> {
         let mut refused = ReadError::Gone;
         for storage in self.storages()? {

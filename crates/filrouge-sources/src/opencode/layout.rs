@@ -8,7 +8,7 @@
 //! ```
 //!
 //! Up to 0.5, `project/`; `<folder>` is the working folder with dashes for slashes (which cannot be reversed), or
-//! `global`. Session files name no project and no folder; the messages do (`path`):
+//! `global`. Session files name no project and no folder; messages name both in their field `path`:
 //!
 //! ```text
 //! <folder>/storage/session/info/<ses>.json
@@ -28,10 +28,11 @@ use crate::files::{Files, Folder};
 use crate::object::{Object, Writer, check_value, skip};
 use crate::{SkipReason, Skipped};
 
-/// Of differences with at least this many bytes, only the size is recorded, not the text.
+/// If a file of differences has at least this many bytes, its size is recorded instead of its content.
 const DIFF_BYTES_MAX: i64 = 1 << 20;
 
-/// The paths of one file storage, relative to the root. All names passed to it come from listings of the same storage.
+/// The paths of one file storage, relative to its root. All names passed to its functions come from listings of the
+/// same storage.
 pub(super) struct Layout {
     pub(super) files: Files,
     pub(super) form: TreeForm,
@@ -80,7 +81,8 @@ impl Layout {
         }
     }
 
-    /// All values of [`Layout::message_root`], also for sessions whose project is unknown.
+    /// The folders that [`Layout::message_root`] returns for these project folders, each once. In `storage/` there is
+    /// only one, which exists even without a project folder.
     pub(super) fn message_roots(&self, folders: &[&str]) -> Vec<PathBuf> {
         match self.form {
             TreeForm::Storage => vec![self.message_root("")],
@@ -101,7 +103,7 @@ impl Layout {
         }
     }
 
-    /// The project of a folder; empty if it has no file.
+    /// The project of a project folder; empty if the project has no file.
     pub(super) fn project(&self, folder: &str) -> Result<Project, Skipped> {
         let Some(text) = self.value("project", folder)? else {
             return Ok(Project::default());
@@ -139,7 +141,7 @@ impl Layout {
         skipped.extend(todo.err().into_iter().chain(diff.err()));
     }
 
-    /// The raw value of an optional file outside the session files.
+    /// The JSON of the optional file `<folder>/<name>.json`. Only `storage/` has such files.
     fn value(&self, folder: &str, name: &str) -> Result<Option<String>, Skipped> {
         if self.form != TreeForm::Storage {
             return Ok(None);
@@ -152,7 +154,7 @@ impl Layout {
         Ok(Some(value.to_owned()))
     }
 
-    /// [`super::storage::Storage::add_orphans`]. The listing reports orphaned messages.
+    /// [`super::storage::Storage::add_orphans`]. Reports only parts; orphaned messages are reported by the listing.
     pub(super) fn add_orphans(&self, skipped: &mut Vec<Skipped>) {
         let ids = |dir: &Path| self.files.ids(dir, &mut Vec::new());
         let owners = |root: &Path| self.files.folders(root, &mut Vec::new());
@@ -183,7 +185,7 @@ fn of_project(folder: &str) -> PathBuf {
     Path::new(folder).join("storage").join("session")
 }
 
-/// Adds a session's differences, if the folder has a file for it.
+/// Adds the content of a session's file of differences to `out`, if `folder` has one; of a large file, only the size.
 pub(super) fn add_diff(folder: &Folder, session: &str, out: &mut Writer) -> Result<(), Skipped> {
     match folder.stat(session).map(|stat| stat.st_size) {
         None => {}
@@ -197,8 +199,9 @@ pub(super) fn add_diff(folder: &Folder, session: &str, out: &mut Writer) -> Resu
     Ok(())
 }
 
-/// Reports the folders in `dir` whose owner is not in `owners`, and returns all folders. Problems with a known owner's
-/// folder are reported when that session is read.
+/// Reports the folders in `dir` whose name is not in `owners`, and returns the names of all folders. A folder is named
+/// after its owner: the session or message whose files are in it. Problems with the folder of a known owner are not
+/// reported here, but when its session is read.
 pub(super) fn orphans<Id: Borrow<str> + Eq + Hash>(
     files: &Files,
     dir: &Path,

@@ -1,8 +1,9 @@
-//! OpenCode's history, in all its storages together (DESIGN §10).
+//! Reads OpenCode's history: the sessions of all its storages together (DESIGN §10).
 //!
-//! `history.rs` is the source; `storage.rs` is the interface of a storage: `layout.rs` and `tree*.rs` read the file
-//! storages, `database.rs` and the files it names the databases. `neutral*.rs` converts texts to the neutral form;
-//! `written.rs` keeps additional data for an import.
+//! `history.rs` is the source. `storage.rs` is the interface of a storage: `layout.rs` and `tree*.rs` implement it for
+//! files, `database.rs` and the modules that it names for databases. All storages return records in the JSON of
+//! OpenCode 1.x; `neutral*.rs` converts it to the neutral form, and `written.rs` adds the data that only an import
+//! keeps.
 
 mod database;
 mod gathered;
@@ -46,8 +47,9 @@ pub static PROGRAM: Program = Program {
     watch,
 };
 
-/// Its data folder, preceded by the database that `OPENCODE_DB` names (an absolute path, or one relative to that folder),
-/// unless a scan of the folder finds that database.
+/// The places of OpenCode's history: the database that `OPENCODE_DB` names (an absolute path, or one relative to the
+/// data folder), and then the data folder. A database that a scan of the data folder finds anyway is not listed
+/// separately.
 fn places(around: &dyn Surroundings) -> Vec<PathBuf> {
     let data = around
         .path_in("XDG_DATA_HOME")

@@ -1,4 +1,4 @@
-//! Converts a session's texts to a conversation in the neutral form.
+//! Converts a session's records to a conversation in the neutral form.
 
 use std::collections::{HashMap, HashSet};
 
@@ -17,7 +17,8 @@ struct ReadMessage {
     compaction: Option<StartedCompaction>,
 }
 
-/// Reads the session with this header; also returns its original messages, with their parts in order.
+/// Reads the conversation of the session with this header. Also returns the original messages, with their parts in
+/// order.
 pub(super) fn conversation(
     storage: &dyn Storage,
     session: &SessionText,
@@ -52,7 +53,7 @@ struct Reader<'a> {
     storage: &'a dyn Storage,
     session: &'a SessionText,
     rule: TokenRule,
-    /// The ids of the parts that were read: a part that occurs in two messages is read once.
+    /// The ids of the parts that were read. A part that occurs in a second message is left out there and reported.
     parts: HashSet<Box<str>>,
     skipped: Vec<Skipped>,
 }
@@ -73,7 +74,7 @@ impl Reader<'_> {
         read
     }
 
-    /// Reads one message; `None` when it cannot be used, which is reported.
+    /// Reads one message. A message that cannot be used is reported, and the result is `None`.
     fn message(&mut self, text: &MessageText) -> Option<ReadMessage> {
         let mut message = match neutral_message::read(&self.session.id, text, self.rule) {
             Ok(message) => message,
@@ -126,10 +127,10 @@ impl Reader<'_> {
     }
 }
 
-/// The positions of finished compactions. A compaction begins with a user message that has a `compaction` part, and is
-/// finished once an assistant message with `summary` has ended without an error; before 1.0, OpenCode has only the latter
-/// message. The model sees the conversation from that user message on, or from the first message that the compaction
-/// kept.
+/// The positions of finished compactions. A compaction begins with a user message that has a `compaction` part. It is
+/// finished once an assistant message with `summary` has ended without an error. OpenCode before 1.0 writes only the
+/// assistant message. The model sees the conversation from that user message on, or from the first message that the
+/// compaction kept.
 fn boundaries(read: &[ReadMessage]) -> Vec<Boundary> {
     let indexes: HashMap<&str, usize> = read
         .iter()
@@ -166,12 +167,13 @@ fn boundaries(read: &[ReadMessage]) -> Vec<Boundary> {
     boundaries
 }
 
+/// Whether a message has ended without an error.
 fn ended_well(message: &Message) -> bool {
     let ended = message.completed.is_some() || message.finish.is_some();
     ended && message.error.is_none()
 }
 
-/// The message that the session's `revert` names, if it still exists.
+/// The index of the message that the session's `revert` names, if the message still exists.
 fn reverted_at(session: &SessionText, messages: &[Message]) -> Option<usize> {
     let object = Object::parse(&session.text).ok()?;
     let id = object.object("revert").ok()??.text("messageID")?;

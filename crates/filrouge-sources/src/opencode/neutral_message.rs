@@ -5,7 +5,8 @@ use super::storage::MessageText;
 use crate::object::{Object, Refusal, Writer, check_depth, plain};
 use crate::{Message, MessageError, Role, TokenRule, Tokens};
 
-/// The rule by which a session's tokens are converted: by its version, or else by its storage.
+/// The rule by which a session's tokens are converted: the rule for OpenCode's version or, if `version` contains no
+/// version number, the rule for the storage (`generation`).
 pub(super) fn rule(generation: &str, version: Option<&str>) -> TokenRule {
     let mut numbers = version.unwrap_or_default().split('.');
     let mut next = || numbers.next().and_then(|n| n.parse::<u32>().ok());
@@ -21,7 +22,7 @@ pub(super) fn rule(generation: &str, version: Option<&str>) -> TokenRule {
     }
 }
 
-/// Reads a message of the session.
+/// Reads a message of the session with the id `session`.
 pub(super) fn read(session: &str, text: &MessageText, rule: TokenRule) -> Result<Message, Refusal> {
     let object = Object::parse(&text.text)?;
     check_depth(&text.text)?;
@@ -108,15 +109,15 @@ pub(super) fn agent(object: &Object<'_>) -> Option<Box<str>> {
 /// The fields of a message's error.
 #[derive(Default)]
 pub(super) struct Error<'a> {
-    /// The JSON token of its name; `None` when the error does not have OpenCode's form.
+    /// The JSON token of its name; `None` if the error has none.
     pub(super) name: Option<&'a str>,
     pub(super) message: Option<&'a str>,
     pub(super) retryable: bool,
-    /// All other fields.
+    /// All other fields of the error.
     pub(super) rest: Writer,
 }
 
-/// The name, as a JSON token, of an error without a name.
+/// The name that an error without a name gets, as a JSON token.
 pub(super) const UNNAMED: &str = "\"UnknownError\"";
 
 /// Reads the error of a message.

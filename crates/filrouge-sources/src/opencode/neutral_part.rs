@@ -6,7 +6,7 @@ use crate::object::{Object, Refusal, check_depth};
 use crate::raw::Raw;
 use crate::{Changes, Part, PartKind, TokenRule, Tokens, Tool, ToolStatus};
 
-/// The ids of a part, from its path or its columns.
+/// The ids of a part and of its session and message, as its path or its columns contain them.
 pub(super) struct PartIds<'a> {
     pub(super) session: &'a str,
     pub(super) message: &'a str,
@@ -16,9 +16,9 @@ pub(super) struct PartIds<'a> {
 /// A compaction that starts with a part.
 pub(super) struct StartedCompaction {
     pub(super) automatic: bool,
-    /// Whether this record alone completes it.
+    /// Whether the part itself contains the summary, so that the compaction is finished.
     pub(super) finished: bool,
-    /// The first message that is kept in addition to the summary.
+    /// The id of the first older message that the model still sees in addition to the summary.
     pub(super) tail: Option<Box<str>>,
 }
 
@@ -26,7 +26,7 @@ pub(super) struct StartedCompaction {
 pub(super) struct ReadPart {
     pub(super) part: Part,
     pub(super) compaction: Option<StartedCompaction>,
-    /// The tokens of the step that ends with this part, as counted by OpenCode to 0.5.
+    /// The tokens of the step that ends with this part, converted by the rule of OpenCode to 0.5.
     pub(super) step: Option<Tokens>,
 }
 
@@ -69,7 +69,7 @@ pub(super) fn read(owner: &PartIds<'_>, text: &str) -> Result<ReadPart, Refusal>
     })
 }
 
-/// The text of an optional field; `None` when the field has another type.
+/// The text of an optional field: `Some(None)` if the field is absent, `None` if it has another type.
 fn optional_text(object: &Object<'_>, key: &str) -> Option<Option<Box<str>>> {
     match object.get(key) {
         None => Some(None),
@@ -158,7 +158,7 @@ fn started(metadata: &Object<'_>) -> Option<Box<str>> {
     id.or_else(|| metadata.text("sessionID")).map(Into::into)
 }
 
-/// The files that a tool changed, and the changes; each tool reports them in different fields.
+/// The files that a tool changed, and the numbers of changed lines. Different tools report them in different fields.
 fn changed(metadata: &Object<'_>) -> (Vec<Box<str>>, Option<Changes>) {
     let diffs = match metadata.at("filediff").object() {
         Some(diff) => vec![diff],

@@ -10,8 +10,8 @@
 //! | compaction | user | compaction, with its summary once it has ended |
 //! | all others | system | one of that type, with its original fields |
 //!
-//! Strings keep their original JSON tokens. Values that only the provider can read (`native`, `providerState`,
-//! `providerMetadata`, `state`) are left out; every other field without an equivalent is kept under `metadata`.
+//! Strings keep their original JSON tokens. Fields that only the model's provider can read (`native`, `providerState`,
+//! `providerMetadata`, `state`) are left out. Every other field that has no equivalent is kept under `metadata`.
 
 use crate::object::{Object, Refusal, Writer};
 use crate::raw::Raw;
@@ -20,19 +20,22 @@ use super::newer_piece::{file, times};
 use super::newer_tool;
 use super::storage::PartText;
 
-/// Fields that only the provider can read.
+/// Fields that only the model's provider can read.
 pub(super) const SEALED: [&str; 4] = ["native", "providerState", "providerMetadata", "state"];
 
 /// A row of `session_message`.
 #[derive(Clone, Copy)]
 pub(super) struct NewerRow<'a> {
     pub(super) id: &'a str,
+    /// The column `type`.
     pub(super) kind: &'a str,
+    /// The time of its creation, in milliseconds since 1970.
     pub(super) created: i64,
+    /// The column `data`: a JSON object.
     pub(super) data: &'a str,
 }
 
-/// The result of converting a row.
+/// The result of converting a row: the message as JSON, and its parts.
 pub(super) struct RowForm {
     pub(super) text: String,
     pub(super) parts: Vec<PartText>,
@@ -83,6 +86,7 @@ pub(super) fn form(row: NewerRow<'_>) -> Result<RowForm, Refusal> {
 }
 
 impl Draft<'_> {
+    /// Adds the role and the time to the message.
     fn begin(&mut self, role: &str, object: &Object<'_>) {
         self.message.text("role", role);
         match object.get("time").filter(|raw| raw.starts_with('{')) {
@@ -113,6 +117,8 @@ impl Draft<'_> {
         self.part(part.finish());
     }
 
+    /// Converts a row of the type `user`. This method and those below it return the names of the fields that they have
+    /// converted.
     fn user(&mut self, object: &Object<'_>) -> &'static [&'static str] {
         self.begin("user", object);
         if let Some(agent) = object.token("agent") {
@@ -170,6 +176,7 @@ impl Draft<'_> {
         ]
     }
 
+    /// Converts a row with a text that the program injected.
     fn note(&mut self, role: &str, object: &Object<'_>) -> &'static [&'static str] {
         self.begin(role, object);
         if let Some(text) = object.token("text") {
@@ -203,7 +210,7 @@ impl Draft<'_> {
         part.raw("auto", if auto { "true" } else { "false" });
         let summary = object.token("summary").filter(|token| *token != "\"\"");
         if let Some(summary) = summary {
-            // A compaction that has not ended has no summary yet.
+            // While the compaction runs, this text is only a part of the summary.
             part.raw(if ended { "summary" } else { "partial" }, summary);
         }
         for key in ["status", "recent"] {
@@ -264,6 +271,7 @@ fn error(message: &mut Writer, raw: &str) {
     message.nested("error", error);
 }
 
+/// Converts one element of an answer's `content`; `raw` is its JSON.
 fn content_part(one: &Object<'_>, raw: Raw<'_>) -> String {
     match one.text("type").as_deref() {
         Some("text") => plain_part(one, "text"),
@@ -292,8 +300,8 @@ fn plain_part(one: &Object<'_>, kind: &str) -> String {
     part.finish()
 }
 
-/// The original fields of content without an equivalent. Its id is kept as `originalID`, because the part gets another
-/// id.
+/// The original fields of a piece of content that has no equivalent, without those in `converted`. Its id is stored as
+/// `originalID`, because the part gets another id.
 fn as_written(one: &Object<'_>, converted: &[&str]) -> Writer {
     let ids = [
         "id",
@@ -311,13 +319,14 @@ fn as_written(one: &Object<'_>, converted: &[&str]) -> Writer {
     out
 }
 
+/// A part for content that is not an object with a type.
 fn unknown(raw: Raw<'_>) -> String {
     let mut part = Writer::part("unknown");
     part.raw("value", raw.json().unwrap_or("null"));
     part.finish()
 }
 
-/// Converts a named agent.
+/// Converts an entry of `agents`: an agent that the user's text names.
 fn agent_part(one: &Object<'_>) -> Writer {
     let mut part = Writer::part("agent");
     part.append(as_written(one, &["type"]));

@@ -1,8 +1,9 @@
-//! Pieces that messages and tool calls of `session_message` have in common.
+//! Converts pieces that both messages and tool calls of `session_message` can contain.
 
 use crate::object::{Object, Writer};
 
-/// The times of 1.x: for each name in `names`, the value of the first of its keys that is present.
+/// Converts times to the form of 1.x. `names` contains pairs of a new name and the keys that it replaces; the value is
+/// that of the first key that is present.
 pub(super) fn times(time: &Object<'_>, names: &[(&str, &[&str])]) -> Writer {
     let mut out = Writer::default();
     for (name, keys) in names {

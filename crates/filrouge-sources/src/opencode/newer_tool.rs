@@ -44,6 +44,7 @@ pub(super) fn tool(one: &Object<'_>) -> Result<Writer, Refusal> {
     Ok(part)
 }
 
+/// Converts the state of a tool call; `time` contains the times of the call.
 fn state(state: &Object<'_>, time: Option<&Object<'_>>) -> Writer {
     let status = match state.text("status").as_deref() {
         None | Some("streaming") => "pending".to_owned(),
@@ -81,7 +82,7 @@ fn state(state: &Object<'_>, time: Option<&Object<'_>>) -> Writer {
 
 fn input(out: &mut Writer, state: &Object<'_>) {
     match state.get("input") {
-        // The call is still being written, and the text is the beginning of its JSON.
+        // The call is still being written: the string contains the beginning of the JSON of its arguments.
         Some(raw) if raw.starts_with('"') => {
             out.raw("input", "{}");
             out.raw("raw", raw);
@@ -90,7 +91,7 @@ fn input(out: &mut Writer, state: &Object<'_>) {
     }
 }
 
-/// The texts of a call's content, joined into one token.
+/// The texts of a call's content, joined with line feeds into one JSON token; without texts, the call's `output`.
 fn output(state: &Object<'_>, content: &[Object<'_>]) -> Option<String> {
     let texts: Vec<&str> = content
         .iter()
@@ -137,7 +138,8 @@ fn attachments(out: &mut Writer, state: &Object<'_>, content: &[Object<'_>]) {
     }
 }
 
-/// The metadata of a call, with the session it started under the name that 1.x uses.
+/// The metadata of a call in the form of 1.x: the id of the session that the call started is also stored as
+/// `sessionId`.
 fn with_session(raw: &str) -> String {
     if !raw.contains("\"sessionID\"") {
         return raw.to_owned();
@@ -155,8 +157,8 @@ fn with_session(raw: &str) -> String {
     }
 }
 
-/// Converts a command that the user ran. Early versions write its fields flat; later ones write the command under `shell`
-/// and the output under `output`.
+/// Converts a command that the user ran. Early versions write all fields at the top level; later ones write the command
+/// under `shell` and the output under `output`. A command without an id gets the id of its row, `row`, as the call id.
 pub(super) fn shell(row: &str, object: &Object<'_>) -> Result<Writer, Refusal> {
     let ran = object.object("shell")?;
     let printed = object.object("output")?;

@@ -1,6 +1,8 @@
-//! Orders ids: they begin with 48 bits of a clock that wraps every 795 days.
+//! Orders OpenCode's ids. After a prefix such as `prt_`, an id begins with 48 bits of a clock that wraps every 795
+//! days.
 
-/// Sorts by id. If some ids were created shortly before a wrap and others shortly after, the low ones come last.
+/// Sorts by id. If some ids are so high and others so low that the clock must have wrapped between them, the low ones
+/// are newer and come last.
 pub(super) fn by_id<T>(entries: &mut [T], id: impl Fn(&T) -> &str) {
     let clock = |entry: &T| {
         let (_, digits) = id(entry).split_once('_')?;

@@ -1,4 +1,4 @@
-//! The places of rows in reports, and the handling of damaged rows.
+//! The places of rows as reports name them, and the conversion of database errors.
 
 use std::path::{Path, PathBuf};
 
@@ -24,7 +24,8 @@ impl ReportPath<'_> {
     }
 }
 
-/// Reports damage at `place`, which loses only the rows after it. Returns all other errors.
+/// Handles the result of a query. A damaged page or a value that is too large is reported at `place`, and the function
+/// succeeds: the query has lost only the rows after the damage. Returns every other error.
 pub(super) fn tolerate(
     result: Result<(), ForeignError>,
     place: &Path,

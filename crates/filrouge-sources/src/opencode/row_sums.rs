@@ -11,15 +11,16 @@ use crate::Fingerprint;
 /// The tables with messages and parts.
 const TABLES: [&str; 3] = ["message", "part", "session_message"];
 
-/// The number of a session's rows, and a sum over the table, the id, the time of the last change and the size of each.
-/// Neither a vacuum, which moves rows, nor a checkpoint of the log changes it.
+/// The number of a session's rows, and the sum of the rows' hashes. A hash covers a row's table, id, time of the last
+/// change and size. Neither a vacuum (which moves rows) nor a checkpoint of the log changes the sum.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
 pub(super) struct Sum {
     rows: u64,
     hashes: u64,
 }
 
-/// The sums of all sessions, computed in the order of the rows: a lookup for each session would take twice as long.
+/// The sums of all sessions, by session id. The tables are scanned in the order of their rows; a lookup for each
+/// session would take twice as long.
 pub(super) fn by_session(
     reader: &Reader<'_>,
     schema: &Schema,

@@ -5,7 +5,8 @@ use crate::files;
 use crate::object::{Object, Refusal, Writer, check_value, skip};
 use crate::{Changes, Header, SkipReason, Skipped};
 
-/// Fields of a session record that have an equivalent in [`Header`].
+/// Fields of a session record that are not simply copied to the metadata: they have an equivalent in [`Header`], or
+/// [`rest`] converts them.
 const CONVERTED: [&str; 7] = [
     "version",
     "id",
@@ -16,7 +17,7 @@ const CONVERTED: [&str; 7] = [
     "share",
 ];
 
-/// The header of a session.
+/// Converts a session's record to its header.
 pub(super) fn header(session: &SessionText) -> Result<Header, Skipped> {
     read(session).map_err(|why| skip(&session.place, why))
 }
@@ -63,8 +64,8 @@ fn changes(summary: &Object<'_>) -> Changes {
     }
 }
 
-/// The metadata of a session's record: everything without an equivalent in the header, and the URL of a shared session
-/// without the secret that early versions stored with it.
+/// The metadata of a session: every field of its record that the header does not contain. Of a shared session, only the
+/// URL is kept, not the secret that early versions stored with it.
 pub(super) fn metadata(header: &Header, session: &SessionText) -> Result<Writer, Skipped> {
     rest(header, session).map_err(|why| skip(&session.place, why))
 }

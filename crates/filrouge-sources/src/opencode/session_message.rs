@@ -1,8 +1,9 @@
 //! Sessions of OpenCode's newer kind: table `session`, with the messages in `session_message`, ordered by `seq` (DESIGN
 //! §10).
 //!
-//! A session can have rows in `message` too. Those are then its messages, and of `session_message` only rows before the
-//! first or after the last of them are used: versions that try the newer kind write the same messages into both.
+//! A session can have rows in both `message` and `session_message`, because versions that try the newer kind write the
+//! same messages into both tables. Then the rows in `message` are read; of those in `session_message`, only rows before
+//! or after the time span of the rows in `message` are used.
 
 use std::ops::ControlFlow;
 
@@ -46,7 +47,7 @@ pub(super) fn form_of<'a>(
     Ok((row, form))
 }
 
-/// Reads the rows of a session.
+/// Reads the rows of a session in `session_message`. The rows in `message`, if any, must have been gathered before.
 pub(super) fn read(
     reader: &Reader<'_>,
     schema: &Schema,
@@ -100,7 +101,7 @@ fn add(row: &Row<'_>, place: ReportPath<'_>, created: i64, gathered: &mut Gather
     }
 }
 
-/// Reports rows without a session.
+/// Reports rows whose session does not exist.
 pub(super) fn find_orphans(
     reader: &Reader<'_>,
     schema: &Schema,

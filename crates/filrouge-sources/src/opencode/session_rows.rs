@@ -1,4 +1,5 @@
-//! Converts rows of `session` and `session_v2` to texts with the keys of the tree's session file (DESIGN §10).
+//! Converts rows of the tables `session` and `session_v2` to JSON with the keys of a session file in the file storage
+//! (DESIGN §10).
 //!
 //! Versions have different columns; a missing column is read as NULL.
 
@@ -20,10 +21,11 @@ use crate::{SkipReason, Skipped};
 pub(super) const SESSION: &str = "session";
 pub(super) const SESSION_V2: &str = "session_v2";
 
-/// The generations of sessions in table `session`; the generation in `session_v2` has that table's name.
+/// The generations of sessions in table `session`. The generation of those in `session_v2` is named like the table.
 pub(super) const SQLITE: &str = "sqlite";
 const SESSION_MESSAGE: &str = "session_message";
 
+/// Columns with texts, each with its key in the JSON. The tables below have the same form.
 const TEXTS: [(&str, &str); 9] = [
     ("slug", "slug"),
     ("version", "version"),
@@ -36,6 +38,7 @@ const TEXTS: [(&str, &str); 9] = [
     ("idle_outcome", "idleOutcome"),
 ];
 
+/// Columns with times, for the object `time`.
 const TIMES: [(&str, &str); 7] = [
     ("time_created", "created"),
     ("time_updated", "updated"),
@@ -46,24 +49,27 @@ const TIMES: [(&str, &str); 7] = [
     ("time_suspended", "suspended"),
 ];
 
+/// Columns with numbers of changes, for the object `summary`.
 const SUMMARY: [(&str, &str); 3] = [
     ("summary_additions", "additions"),
     ("summary_deletions", "deletions"),
     ("summary_files", "files"),
 ];
 
+/// Columns with numbers of tokens, for the object `tokens`.
 const TOKENS: [(&str, &str); 3] = [
     ("tokens_input", "input"),
     ("tokens_output", "output"),
     ("tokens_reasoning", "reasoning"),
 ];
 
+/// Columns with numbers of tokens, for the object `cache` in `tokens`.
 const CACHE: [(&str, &str); 2] = [
     ("tokens_cache_read", "read"),
     ("tokens_cache_write", "write"),
 ];
 
-/// Columns with JSON; only those with diffs are large.
+/// Columns with JSON; only `summary_diffs` can be large.
 const JSON: [(&str, &str); 5] = [
     ("permission", "permission"),
     ("revert", "revert"),
@@ -82,7 +88,7 @@ const OTHERS: [&str; 6] = [
     "fork_boundary",
 ];
 
-/// The columns that a query for sessions adds.
+/// Further columns that a query for sessions returns, before those of the session table.
 const ADDED: [&str; 5] = [
     "row_number",
     "project_name",
@@ -98,7 +104,7 @@ fn columns() -> impl Iterator<Item = &'static str> {
     named.chain(OTHERS)
 }
 
-/// The index of a column in the query's rows.
+/// The index of a column in the rows of [`Schema::select`].
 fn column(name: &str) -> usize {
     let all = ADDED.into_iter().chain(columns());
     let mut all = all.enumerate();
@@ -106,12 +112,13 @@ fn column(name: &str) -> usize {
     found.map_or(usize::MAX, |(at, _)| at)
 }
 
-/// A larger JSON column is not copied into a session's text.
+/// The size of the largest JSON column that is copied, in bytes; a larger one is reported and left out.
 const COLUMN_BYTES_MAX: usize = 1 << 20;
 
 /// A session, and the tables that contain its messages.
 pub(super) struct SessionRow {
     pub(super) session: SessionText,
+    /// The time of its creation, in milliseconds since 1970; `i64::MIN` if it is not recorded.
     pub(super) created: i64,
     /// Whether table `message` has rows of the session.
     pub(super) in_message: bool,
@@ -183,7 +190,8 @@ impl Schema {
     }
 }
 
-/// Reads the rows of a session table; with `id`, only that session's. A damaged page loses the rows after it.
+/// Reads the rows of a session table, or only the rows of the session `id` if it is given. A damaged page is reported;
+/// the rows after it are lost.
 pub(super) fn read(
     reader: &Reader<'_>,
     schema: &Schema,
@@ -209,7 +217,8 @@ pub(super) fn read(
     Ok(found)
 }
 
-/// The generation of a row. A session without messages is of the older kind if the table for those exists.
+/// The generation of a session. A session of table `session` that has no messages is `sqlite` if the database has a
+/// table `message`.
 fn generation(table: &str, row: &SessionRow, schema: &Schema) -> &'static str {
     let newer = row.in_session_message || !schema.has("message");
     match table {
@@ -219,6 +228,7 @@ fn generation(table: &str, row: &SessionRow, schema: &Schema) -> &'static str {
     }
 }
 
+/// Converts a row; `place` is that of the table.
 fn session(row: &Row<'_>, place: &Path, skipped: &mut Vec<Skipped>) -> Result<SessionRow, Skipped> {
     let text = |name| row.text(column(name)).map(Box::<str>::from);
     let number = |name| row.integer(column(name));
@@ -250,6 +260,7 @@ fn session(row: &Row<'_>, place: &Path, skipped: &mut Vec<Skipped>) -> Result<Se
     })
 }
 
+/// The JSON of a session.
 fn text_of(row: &Row<'_>, id: &str, place: &Path, skipped: &mut Vec<Skipped>) -> String {
     let mut out = Writer::default();
     out.text("id", id);
@@ -303,7 +314,7 @@ fn text_of(row: &Row<'_>, id: &str, place: &Path, skipped: &mut Vec<Skipped>) ->
     out.finish()
 }
 
-/// A column with JSON; an invalid one is reported and left out.
+/// The value of a column with JSON. One that is invalid or too large is reported and left out.
 fn json<'a>(
     row: &'a Row<'_>,
     column: usize,
@@ -329,7 +340,7 @@ fn json<'a>(
     }
 }
 
-/// Adds the agent, which only the first messages name, to a session's row.
+/// Completes a row that names no agent with the agent that the session's first messages name.
 pub(super) fn complete(
     reader: &Reader<'_>,
     schema: &Schema,

@@ -1,6 +1,7 @@
 //! OpenCode 1.2 and later: tables `session`, `message`, `part` (DESIGN §10).
 //!
-//! `data` is the JSON of the tree's files without the ids, which are separate columns.
+//! The column `data` contains the JSON of the corresponding file of the file storage, without the ids, which are
+//! columns.
 
 use std::ops::ControlFlow;
 
@@ -13,13 +14,15 @@ use super::storage::{MessageText, PartText};
 use crate::files::{FILE_BYTES_MAX, is_id};
 use crate::{SkipReason, Skipped};
 
-/// `data` and its size; only the size, which is cheap to read, if `data` is larger than the limit.
+/// Two columns for a query: the size of `data`, and `data` itself, which is NULL if it is larger than the limit.
+/// Reading the size alone is cheap.
 pub(super) fn data_columns(table: &str) -> String {
     let size = format!("octet_length({table}.data)");
     format!("{size}, CASE WHEN {size} <= {FILE_BYTES_MAX} THEN {table}.data END")
 }
 
-/// The id and the data of a row, as text.
+/// The id and the data of a row, as text. `id` and `size` are the indexes of their columns; the data is in the column
+/// after the size.
 pub(super) fn row_text<'a>(
     row: &'a Row<'_>,
     place: ReportPath<'_>,
@@ -75,6 +78,7 @@ pub(super) fn read(
     }
 }
 
+/// Adds a message, and extends the time span even if the row cannot be used.
 fn add_message(row: &Row<'_>, place: ReportPath<'_>, gathered: &mut GatheredMessages) {
     let created = row.integer(3).unwrap_or(i64::MAX);
     let updated = row.integer(4).unwrap_or(created).max(created);
@@ -98,8 +102,8 @@ fn add_message(row: &Row<'_>, place: ReportPath<'_>, gathered: &mut GatheredMess
     }
 }
 
-/// Reads parts by their message, as OpenCode does; the session that a part names is ignored. A damaged page loses the
-/// parts on it, but not those of other messages.
+/// Reads the parts of the gathered messages by their message id, as OpenCode does; the session that a part's row names
+/// is ignored. Damage loses only parts of the message in whose parts it is found.
 fn parts(
     reader: &Reader<'_>,
     place: ReportPath<'_>,
@@ -150,7 +154,7 @@ pub(super) fn find_orphans(
     Ok(())
 }
 
-/// The condition for rows `x` whose session does not exist.
+/// The SQL condition that selects rows `x` whose session does not exist.
 pub(super) fn session_is_missing(schema: &Schema) -> String {
     let tables = [SESSION, SESSION_V2];
     let conditions: Vec<String> = tables
@@ -164,7 +168,7 @@ pub(super) fn session_is_missing(schema: &Schema) -> String {
     }
 }
 
-/// Reports the rows of a query for (missing owner, count).
+/// Runs a query for pairs of a missing owner and its number of rows, and reports each pair.
 pub(super) fn orphans(
     reader: &Reader<'_>,
     sql: &str,

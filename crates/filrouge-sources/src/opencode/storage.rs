@@ -1,8 +1,9 @@
-//! The interface of OpenCode's storages: texts in the JSON of OpenCode 1.x (DESIGN §10).
+//! [`Storage`]: the interface of OpenCode's storages. They return records as texts in the JSON of OpenCode 1.x (DESIGN
+//! §10).
 //!
-//! A storage knows where records are stored and when they have changed; `neutral.rs` interprets the texts of all
-//! storages, and `written.rs` keeps additional data for an import. Ids come from the path or the column; a text need not
-//! repeat its id, and a record whose text has another id is left out.
+//! A storage finds records and detects their changes. `neutral.rs` interprets the texts of all storages, and
+//! `written.rs` adds the data that only an import keeps. A record's id comes from its path or its column. Its text need
+//! not contain the id; a record whose text contains another id is left out.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -26,19 +27,20 @@ pub(super) struct SessionText {
     pub(super) id: Box<str>,
     /// [`crate::Header::generation`].
     pub(super) generation: &'static str,
-    /// The key of its project: the folder the record is in, or the column.
+    /// The id of its project: the name of the folder that contains the record, or the column `project_id`. Empty if
+    /// unknown.
     pub(super) folder: Box<str>,
     /// Its place in reports: a file, or `/path/opencode.db#session/ses_x`.
     pub(super) place: PathBuf,
-    /// JSON with the keys of the tree's session file: `version`, `parentID`, `directory`, `title`, `time {created,
-    /// updated, archived?}`, `summary {additions, deletions, files}`, `revert {messageID, partID?}`, `share {url}`, …;
-    /// without secrets. Its reader checks it.
+    /// JSON with the keys of a session file in the file storage: `version`, `parentID`, `directory`, `title`, `time
+    /// {created, updated, archived?}`, `summary {additions, deletions, files}`, `revert {messageID, partID?}`, `share
+    /// {url}`, and so on. Not checked yet: `session.rs` does so.
     pub(super) text: Arc<str>,
     /// Its project.
     pub(super) project: Project,
     /// Its agent: from its own record, or else from the first message that names one.
     pub(super) agent: Option<Box<str>>,
-    /// The folder it ran in, if only a message names it.
+    /// The folder in which it ran, if only its messages name the folder.
     pub(super) directory: Option<Box<str>>,
     /// The session it was forked from, where that is recorded.
     pub(super) fork_of: Option<Box<str>>,
@@ -63,7 +65,7 @@ pub(super) struct MessageText {
     pub(super) text: Box<str>,
     /// Its sequence number, if the storage has one.
     pub(super) seq: Option<u64>,
-    /// Whether it was copied from the origin of a fork, where that is recorded.
+    /// Whether it is known to be copied from the origin of a fork.
     pub(super) copied: bool,
     /// The parts, in any order.
     pub(super) parts: Vec<PartText>,
@@ -80,7 +82,7 @@ pub(super) trait Storage: Send + Sync {
     /// [`SourceError`] when the entire storage was removed or cannot be read.
     fn list(&self) -> Result<Arc<Listing>, SourceError>;
 
-    /// The fingerprint of a session that was listed without one.
+    /// Computes the fingerprint of a session whose listed header has none. `None`: it has no fingerprint.
     fn fingerprint(&self, _: &Header) -> Option<Fingerprint> {
         None
     }
@@ -101,8 +103,8 @@ pub(super) trait Storage: Send + Sync {
         skipped: &mut Vec<Skipped>,
     ) -> Result<Vec<MessageText>, ReadError>;
 
-    /// The place of a message, or of one of its parts, in reports. The last component of a message's place is its id, for
-    /// a file with its extension.
+    /// The path of a message, or of one of its parts, as reports name it. The last component of a message's path is the
+    /// message's id, in a file storage with the extension `.json`.
     fn place(&self, session: &SessionText, message: &str, part: Option<&str>) -> PathBuf;
 
     /// Adds data stored outside the session's record to its metadata: `todo`, `session_diff`.

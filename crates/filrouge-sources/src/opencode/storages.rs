@@ -16,7 +16,7 @@ use super::tree_listing::FileTree;
 use crate::files::{Files, is_id};
 use crate::{SkipReason, Skipped, SourceError};
 
-/// A storage and its path; newer kinds sort first.
+/// The kind and the path of a storage; newer kinds sort first.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum StoragePath {
     /// A database.
@@ -58,8 +58,8 @@ pub(super) fn is_history(file: &Path) -> Result<bool, SourceError> {
     }
 }
 
-/// The storages at a path now, and entries that are named like a database but are not one. Both are empty if nothing
-/// exists there.
+/// The storages that exist at a path now, and reports of entries that are named like a database but are not files. Both
+/// are empty if nothing exists at the path.
 pub(super) fn at(path: &Path) -> Result<(Vec<StoragePath>, Vec<Skipped>), SourceError> {
     let meta = match fs::metadata(path) {
         Ok(meta) => meta,
@@ -76,7 +76,7 @@ pub(super) fn at(path: &Path) -> Result<(Vec<StoragePath>, Vec<Skipped>), Source
         paths.extend(trees(path)?);
         return Ok((paths, not_files));
     }
-    // The user may have chosen any name, with `OPENCODE_DB`.
+    // With `OPENCODE_DB`, the user may have chosen any name.
     let is_database = path.extension().is_some_and(|ending| ending == "db");
     let database = is_database.then(|| StoragePath::Database(path.to_owned()));
     Ok((database.into_iter().collect(), Vec::new()))
@@ -88,6 +88,7 @@ pub(super) fn is_usual_database(name: &OsStr) -> bool {
     name.starts_with("opencode") && name.ends_with(".db")
 }
 
+/// The file storages at a path.
 fn trees(path: &Path) -> Result<Vec<StoragePath>, SourceError> {
     if let Some(folder) = legacy_project(path) {
         return Ok(vec![one_project(&folder)?]);
@@ -109,6 +110,8 @@ fn is_storage(path: &Path) -> bool {
     path.join("session").is_dir() || path.join("message").is_dir()
 }
 
+/// The folder of one project of the older file storage, if `path` is that folder, or its folder `storage` or
+/// `storage/session`.
 fn legacy_project(path: &Path) -> Option<PathBuf> {
     if path.join("storage/session/info").is_dir() {
         return Some(path.to_owned());
@@ -130,6 +133,7 @@ fn has_projects(path: &Path) -> bool {
         .any(|child| child.path().join("storage/session").is_dir())
 }
 
+/// The storage that consists of one project folder of the older file storage.
 fn one_project(folder: &Path) -> Result<StoragePath, SourceError> {
     let full = fs::canonicalize(folder).map_err(|e| SourceError::of_io(folder, &e))?;
     let name = full.file_name().and_then(|name| name.to_str());
@@ -145,8 +149,8 @@ fn one_project(folder: &Path) -> Result<StoragePath, SourceError> {
     }
 }
 
-/// The databases in a folder: `opencode.db`, and `opencode-<channel>.db` of other channels; and entries with such a name
-/// that are not files.
+/// The databases in a folder (`opencode.db`, and `opencode-<channel>.db` of other release channels), and reports of
+/// entries with such a name that are not files.
 fn database_files(folder: &Path) -> io::Result<(Vec<PathBuf>, Vec<Skipped>)> {
     let (mut found, mut not_files) = (Vec::new(), Vec::new());
     for child in fs::read_dir(folder)? {

@@ -1,4 +1,4 @@
-//! A file storage of OpenCode.
+//! Implements [`Storage`] for OpenCode's two file storages.
 
 use std::path::PathBuf;
 use std::sync::Arc;

@@ -1,18 +1,20 @@
-//! Session facts from the first messages, where the session's own record lacks them.
+//! Reads facts about a session from its first messages, because the session's own record lacks them.
 
 use super::neutral_message::agent;
 use super::order;
 use crate::files::Folder;
 use crate::object::Object;
 
-/// The maximum number of messages read to find one that names an agent.
+/// The maximum number of messages that are read to find one that names an agent.
 const FIRST_MESSAGES: usize = 4;
 
 /// Session facts read from messages.
 #[derive(Default)]
 pub(super) struct FirstMessageFacts {
     pub(super) agent: Option<Box<str>>,
+    /// The folder in which the session ran.
     pub(super) cwd: Option<Box<str>>,
+    /// The main folder of the session's project.
     pub(super) root: Option<Box<str>>,
 }
 
@@ -28,7 +30,8 @@ impl FirstMessageFacts {
     }
 }
 
-/// Reads session facts from the first messages. Unreadable messages are reported when the session is read.
+/// Reads facts about the session `id`; `messages` contains one folder of messages for each session. Unreadable messages
+/// are ignored here, and reported when the session is read.
 pub(super) fn read_first(messages: &Folder, id: &str) -> FirstMessageFacts {
     let mut first = FirstMessageFacts::default();
     let Ok(Some(dir)) = messages.below(id) else {

@@ -1,5 +1,5 @@
-//! The sessions of a file storage. A record is read again when it has changed, or when a message was added or removed; a
-//! fingerprint is computed from all files of a session.
+//! Lists the sessions of a file storage. A listing reads a session's record again only if the record has changed, or if
+//! a message was added or removed. The session's fingerprint, in contrast, covers all its files.
 
 use std::collections::{HashMap, HashSet};
 use std::hash::Hash;
@@ -17,7 +17,7 @@ use crate::files::{FileState, Folder, is_hot, state};
 use crate::locked::locked;
 use crate::{Fingerprint, Header, Listing, SkipReason, Skipped, SourceError};
 
-/// The folders and the record of one project.
+/// A project folder: its name, the project's record, and the folders with its sessions and messages.
 struct ProjectDir {
     name: Box<str>,
     project: Project,
@@ -26,18 +26,19 @@ struct ProjectDir {
     messages: Option<Folder>,
 }
 
-/// The project's folder and the id of a session.
+/// The name of a session's project folder, and the session's id.
 type Key = (Box<str>, Box<str>);
 
 /// The result of listing one session.
 type Listed = Result<Arc<Header>, Skipped>;
 
-/// The last listing, with a fingerprint of the files that each header was read from.
+/// The last listing: each session's header, and a fingerprint of the files from which it was read.
 type LastListing = HashMap<Key, (Fingerprint, Listed)>;
 
 /// A file storage.
 pub(super) struct FileTree {
     pub(super) layout: Layout,
+    /// The last listing, which the next one reuses.
     last: Mutex<LastListing>,
 }
 
@@ -53,7 +54,7 @@ impl FileTree {
         self.layout.files.folder(path)
     }
 
-    /// Returns an error if the root no longer exists.
+    /// Returns an error if the root no longer exists or cannot be opened.
     pub(super) fn check_root(&self) -> Result<(), SourceError> {
         let files = &self.layout.files;
         let opened = files.root().map(drop);
@@ -158,7 +159,7 @@ impl FileTree {
         Some((head, header))
     }
 
-    /// The fingerprint of all files that a session is read from.
+    /// The fingerprint of all files from which a session is read.
     pub(super) fn fingerprint_of(&self, header: &Header) -> Option<Fingerprint> {
         let folder = header.project_id.as_deref();
         let folder = folder.filter(|_| header.generation == self.layout.name())?;
@@ -197,7 +198,8 @@ impl FileTree {
         })
     }
 
-    /// The current record of one session, from the project in which the listing finds it; `None` when it does not exist.
+    /// The current record of one session, from the project in which the listing finds it; `None` when it does not
+    /// exist.
     pub(super) fn record(&self, id: &str) -> Result<Option<SessionText>, Skipped> {
         let mut found: Vec<(Option<i64>, Result<SessionText, Skipped>)> = Vec::new();
         let mut failure = None;
@@ -229,6 +231,7 @@ impl FileTree {
         }
     }
 
+    /// The path of a session's file.
     fn path(&self, folder: &str, id: &str) -> PathBuf {
         let below = self.layout.session_dir(folder).join(format!("{id}.json"));
         self.layout.files.root.join(below)
@@ -264,8 +267,9 @@ impl FileTree {
     }
 }
 
-/// A fingerprint of files and the data that belongs to them. While a further write could leave a file's times as they are,
-/// the fingerprint differs from the one computed afterwards.
+/// A fingerprint of files, and of the data `owner` about their session. As long as a further write could leave a file's
+/// times unchanged ([`is_hot`]), the fingerprint is different from the one that is computed later, so that no write is
+/// missed.
 fn fingerprint(files: Vec<FileState>, owner: impl Hash) -> Fingerprint {
     let now = SystemClock.now().as_millis();
     let is_hot = files.iter().any(|file| is_hot(file, now));

@@ -1,4 +1,4 @@
-//! Reads the messages of one session in a file storage, with all their parts; and the states of their files.
+//! Reads the messages of one session in a file storage with all their parts, or only the states of their files.
 
 use std::path::Path;
 
@@ -10,12 +10,13 @@ use crate::{SkipReason, Skipped};
 /// The open folders of one session.
 pub(super) struct TreeReader {
     messages: Folder,
-    /// `None` when no part has a folder.
+    /// The folder with one folder of parts for each message; `None` if it does not exist.
     parts: Option<Folder>,
 }
 
 impl TreeReader {
-    /// Opens the folders of a session and lists the ids of its messages, sorted; `None` if it has no folder of messages.
+    /// Opens the folders of a session and lists the ids of its messages, sorted; `None` if it has no folder of
+    /// messages.
     pub(super) fn open(
         layout: &Layout,
         (folder, id): (&str, &str),
@@ -77,7 +78,7 @@ impl TreeReader {
         parts
     }
 
-    /// Reports the parts of a message that cannot be read.
+    /// The report for the parts of a message that itself cannot be read; `None` if there are no parts.
     fn without_message(&self, message: &str) -> Option<Skipped> {
         let dir = self.parts.as_ref()?.below(message).ok()??;
         let parts = dir.ids(&mut Vec::new()).len();

@@ -1,11 +1,11 @@
-//! The data of OpenCode's records that an import keeps in addition to the neutral form: the original bytes of texts,
-//! arguments and outputs, and every field without an equivalent in an item.
+//! Adds the data of OpenCode's records that an import keeps in addition to the neutral form: the original JSON of
+//! texts, arguments and outputs, and every field that has no equivalent in an item.
 //!
-//! Those fields are stored in `metadata.opencode.message`, `.part`, `.state` and `.error`; the copy of a tool's output in
-//! the tool's own metadata is left out when it is the same token. Files, and parts of kinds without a neutral form, keep
-//! their original JSON. A turn is a user message and every answer up to the next one. Answers whose user message exists
-//! but cannot be read (their `parentID` names it) become a turn under that message's id, so that a later read of
-//! the complete file yields the same turn.
+//! The fields without an equivalent are stored in `metadata.opencode.message`, `.part`, `.state` and `.error`; if a
+//! tool's own metadata repeats the tool's output exactly, that copy is left out. Files, and parts of kinds without a
+//! neutral form, keep their original JSON. A turn is a user message and every answer up to the next one. Answers whose
+//! user message exists but cannot be read (their `parentID` names it) become a turn with the id of that message, so
+//! that it is the same turn once the message can be read.
 
 use std::collections::{HashMap, HashSet};
 use std::path::PathBuf;
@@ -18,15 +18,17 @@ use crate::object::{Object, Writer};
 use crate::turns_of::{ItemDraft, Records, latency};
 use crate::{Message, Part, PartKind, Role, Skipped};
 
-/// Fields of a message that are stored elsewhere: the session comes from the path, tokens and cost are `usage`, and the
-/// error is an item.
+/// Fields of a message that are not stored in its metadata: the session id is that of the recorded session, tokens and
+/// cost become the item's `usage`, and the error becomes an item.
 const CONVERTED: [&str; 4] = ["sessionID", "cost", "tokens", "error"];
 
-/// The records of one session.
+/// The original records of one session.
 pub(super) struct OriginalRecords<'a> {
     storage: &'a dyn Storage,
     session: &'a SessionText,
+    /// The JSON of each message, by id.
     messages: HashMap<&'a str, &'a str>,
+    /// The JSON of each part, by id.
     parts: HashMap<&'a str, &'a str>,
     /// The ids of records that could not be used.
     broken: HashSet<&'a str>,
@@ -76,7 +78,7 @@ impl Records for OriginalRecords<'_> {
         message.role == Role::Assistant && !ended
     }
 
-    /// After a message with one of these two reasons, OpenCode's own loop continues.
+    /// After a message that ended with one of these two `finish` reasons, OpenCode's own loop continues.
     fn has_more(&self, message: &Message, _: bool) -> bool {
         matches!(message.finish.as_deref(), Some("tool-calls" | "unknown"))
     }
@@ -163,7 +165,8 @@ fn speaker(message: &Message) -> Speaker {
     }
 }
 
-/// The part's data that is not stored elsewhere. The message's id is kept, because it shows which items belong together.
+/// The fields of a part that are not stored elsewhere; `converted` are those that are. The message's id is kept,
+/// because it shows which items belong together.
 fn rest(part: &Object<'_>, converted: &[&str]) -> Writer {
     part.without(&[&["id", "sessionID", "type"], converted].concat())
 }
@@ -179,6 +182,7 @@ fn usage(message: &Object<'_>) -> Option<RawJson> {
     (!usage.is_empty()).then(|| RawJson::from_checked(usage.finish()))
 }
 
+/// Completes the items of a tool call: the call, and its result if it has ended. `read` is the neutral form of `part`.
 fn tool(read: &Part, part: &Object<'_>, items: &mut [ItemDraft]) {
     let state = part.at("state").object().unwrap_or_default();
     let id = part.token("callID").unwrap_or("\"\"");
@@ -217,7 +221,8 @@ fn tool(read: &Part, part: &Object<'_>, items: &mut [ItemDraft]) {
         .nested("state", state_rest(&state, key, output));
 }
 
-/// The state without the fields of the call and the result, and without a second copy of the output.
+/// The fields of a tool call's state that neither the call nor the result contains, without a second copy of the
+/// output. `answer` is the key of the output.
 fn state_rest(state: &Object<'_>, answer: &str, output: &str) -> Writer {
     let mut rest = state.without(&["status", "input", answer, "metadata"]);
     match state.at("metadata").object() {

@@ -10,7 +10,7 @@ use super::Records;
 use crate::object::{Object, Writer, check_value};
 use crate::{Message, Part, PartKind, Role, SkipReason, Skipped, Tool, ToolStatus};
 
-/// The state of a conversion: the ids in use, and what was left out.
+/// The state of a conversion: the item ids in use, and reports of what was left out.
 pub(super) struct Items<'a> {
     pub(super) program: &'static str,
     pub(super) records: &'a dyn Records,
@@ -28,7 +28,7 @@ pub(crate) struct ItemDraft {
 }
 
 impl ItemDraft {
-    /// A note that does not come from a message.
+    /// Creates a note of filrouge's own, which does not come from a message.
     pub(crate) fn note(text: &str, millis: i64) -> Self {
         let parts = RawJson::from_checked(format!("[{}]", text_part(text).finish()));
         let item = ItemBody {
@@ -69,12 +69,13 @@ impl ItemDraft {
     }
 }
 
-/// The content of an item, without its message's fields.
+/// The content of an item: what does not come from its message's fields.
 struct Content {
     id: String,
     role: Speaker,
     channel: Channel,
     json: String,
+    /// The time in milliseconds since 1970; `None`: the time of the message.
     at: Option<i64>,
 }
 
@@ -115,6 +116,7 @@ impl Items<'_> {
         drafts
     }
 
+    /// Creates an item; `None` if its id is invalid or repeated, which is reported.
     fn draft(
         &mut self,
         message: &Message,
@@ -163,6 +165,7 @@ pub(super) fn complete(message: &Message, drafts: &mut [ItemDraft]) {
     }
 }
 
+/// Whether a part can be the answer of its turn: a nonempty text that the agent wrote.
 fn can_answer(message: &Message, part: &Part) -> bool {
     match &part.kind {
         PartKind::Text { text, synthetic } => {
@@ -172,7 +175,8 @@ fn can_answer(message: &Message, part: &Part) -> bool {
     }
 }
 
-/// One item for a part, two for a tool call that has ended. With `all`, invalid JSON becomes a text.
+/// The contents of one item for a part, or of two for a tool call that has ended. If `all` is true, invalid JSON
+/// becomes a text instead of an error.
 fn contents(message: &Message, part: &Part, all: bool) -> Vec<Result<Content, SkipReason>> {
     let one = |role, channel, json: Writer| {
         vec![Ok(Content {
@@ -241,7 +245,7 @@ fn text_part(text: &str) -> Writer {
     json
 }
 
-/// A part in its original JSON; one without a type becomes a field of a part that has one.
+/// A part in its original JSON. JSON without a `type` becomes the field `value` of a part with the type `name`.
 fn note(name: &str, raw: &str) -> Writer {
     if let Some(object) = Object::parse(raw)
         .ok()
@@ -254,7 +258,7 @@ fn note(name: &str, raw: &str) -> Writer {
     json
 }
 
-/// JSON in its original form; with `all`, invalid JSON becomes a text.
+/// Checked JSON in its original form; if `all` is true, invalid JSON becomes a JSON string with the text.
 fn value(json: &str, all: bool) -> Result<Cow<'_, str>, SkipReason> {
     match check_value(json) {
         Ok(json) => Ok(json.into()),
@@ -303,7 +307,7 @@ fn tool_items(part: &Part, tool: &Tool, all: bool) -> Vec<Result<Content, SkipRe
     items
 }
 
-/// Milliseconds from start to end, as JSON.
+/// The milliseconds from start to end of a part, as JSON; `null` if they are unknown.
 pub(crate) fn latency(part: &Part) -> String {
     match (part.start, part.end) {
         (Some(start), Some(end)) if end >= start => (end - start).to_string(),
@@ -326,7 +330,7 @@ fn error(message: &Message) -> Option<Content> {
     })
 }
 
-/// A placeholder for a message without parts, which keeps the message's fields.
+/// The item of a message without other items; the message's fields are stored with it.
 fn placeholder(message: &Message) -> Content {
     let mut json = Writer::part("message");
     json.text("id", &message.id);

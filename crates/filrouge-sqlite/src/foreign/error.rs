@@ -17,18 +17,19 @@ pub struct ForeignError {
     pub what: String,
 }
 
-/// Kinds of errors of a foreign database; classified by SQLite's codes, never by their text.
+/// Kinds of errors of a foreign database. Errors are classified by the codes of SQLite and of the operating system,
+/// never by their text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum ForeignKind {
     /// The file does not exist, or no longer exists.
     Gone,
-    /// Another program holds a lock for longer than the query waits.
+    /// Another program holds a lock for longer than the query waits, or has replaced the file meanwhile.
     Busy,
     /// The file is not a SQLite database.
     NotADatabase,
-    /// The database, its write-ahead log or the log's index cannot be opened. A database with a log can be read only
-    /// where its index, the `-shm` file, exists or may be created.
+    /// The database, its write-ahead log or the log's index cannot be opened. A database with a log can be read only if
+    /// the log's index, the `-shm` file, exists or can be created.
     CannotOpen,
     /// A page is damaged, or the file is shorter than its header says.
     Corrupt,
@@ -78,7 +79,8 @@ impl ForeignError {
                 | ffi::ErrorCode::FileLockingProtocolFailed,
             ) => ForeignKind::Busy,
             Some(ffi::ErrorCode::NotADatabase) => ForeignKind::NotADatabase,
-            // `ReadOnly`: a log without its index, or a journal to roll back, in a folder that may not be written.
+            // SQLite reports `ReadOnly` if it has to create the log's index or to roll back a journal, in a folder
+            // where it may not write.
             Some(
                 ffi::ErrorCode::CannotOpen
                 | ffi::ErrorCode::PermissionDenied

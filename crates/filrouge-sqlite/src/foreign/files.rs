@@ -7,9 +7,9 @@ use std::path::{Path, PathBuf};
 
 use filrouge_types::{Clock, SystemClock};
 
-/// The longest tick of a file system's clock, in milliseconds: `TICK_MS` for systems that store fractions of a second,
-/// `COARSE_TICK_MS` for those that store full or only even seconds.
+/// The longest tick of a file system's clock, in milliseconds, if the file system stores fractions of a second.
 const TICK_MS: i64 = 20;
+/// The longest tick, in milliseconds, if the file system stores only whole seconds, or only even ones.
 const COARSE_TICK_MS: i64 = 2_000;
 
 /// The identity and state of one file.
@@ -18,12 +18,14 @@ struct Stat {
     /// The device and the inode.
     inode: (u64, u64),
     bytes: u64,
+    /// The modification time, in seconds and nanoseconds.
     modified: (i64, i64),
-    /// The file's `ctime`; set for the database only.
+    /// The file's `ctime`, in seconds and nanoseconds; for the log always (0, 0).
     changed: (i64, i64),
 }
 
-/// The states of the database and its write-ahead log at one time. When two are equal, nothing was written in between.
+/// The states of the database and its write-ahead log at one time. If two of them are equal, and the first was
+/// [`Self::settled`], nothing was written in between.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(super) struct FileStates {
     database: Stat,
@@ -31,11 +33,11 @@ pub(super) struct FileStates {
 }
 
 impl FileStates {
-    /// Reads the states. The log is read first, because a checkpoint moves data from the log to the database.
+    /// Reads the states. The log's state is read first, because a checkpoint moves data from the log to the database.
     pub(super) fn now(path: &Path, wal: &Path) -> io::Result<Self> {
         let wal = match fs::metadata(wal) {
-            // When root opens a log, SQLite sets its owner to the database's owner, even if that changes nothing; it
-            // updates `ctime`.
+            // The log's `ctime` is ignored: when root opens a log, SQLite sets the owner of the file, which updates
+            // `ctime` although nothing was written.
             Ok(meta) => Some(Stat {
                 changed: (0, 0),
                 ..stat(&meta)
@@ -47,7 +49,7 @@ impl FileStates {
         Ok(Self { database, wal })
     }
 
-    /// Whether any later write will have a different modification time.
+    /// Whether every later write must change a modification time, because the newest one is older than a tick.
     pub(super) fn settled(&self) -> bool {
         let now = SystemClock.now().as_millis();
         let written = [Some(self.database), self.wal];
@@ -91,14 +93,14 @@ pub(super) fn wal_of(path: &Path) -> PathBuf {
     name.into()
 }
 
-/// Whether the database's header specifies WAL mode; in other modes SQLite creates no file for reading.
+/// Whether the database's header specifies WAL mode. Only in this mode does SQLite create files for reading.
 pub(super) fn in_wal_mode(path: &Path) -> io::Result<bool> {
     let mut head = Vec::with_capacity(20);
     File::open(path)?.take(20).read_to_end(&mut head)?;
     Ok(head.starts_with(b"SQLite format 3\0") && head.get(18..20) == Some(&[2, 2]))
 }
 
-/// The URI under which SQLite treats `path` as a file without writers.
+/// The URI with which SQLite opens `path` as an immutable file.
 pub(super) fn immutable_address(path: &Path) -> String {
     use std::fmt::Write;
     use std::os::unix::ffi::OsStrExt;

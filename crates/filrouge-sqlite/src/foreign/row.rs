@@ -1,8 +1,8 @@
-//! Rows that are read in place.
+//! Rows of foreign databases.
 
 use rusqlite::types::ValueRef;
 
-/// A row; its values are borrowed from SQLite's memory, not copied. A missing column is NULL.
+/// A row. Its values are borrowed from SQLite's memory, not copied. A column that does not exist counts as NULL.
 pub struct Row<'a>(pub(super) &'a rusqlite::Row<'a>);
 
 impl Row<'_> {

@@ -1,4 +1,4 @@
-//! The checkpoint table.
+//! The table `checkpoint`.
 
 use filrouge_store::rows::{CheckpointRow, SessionPk};
 use filrouge_types::Failure;

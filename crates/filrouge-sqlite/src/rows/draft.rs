@@ -1,4 +1,4 @@
-//! The draft tables.
+//! The tables `draft` (one row for each open turn with a draft) and `draft_chunk` (the draft's pieces of text).
 
 use filrouge_store::rows::{DraftChunk, DraftRow, SessionPk};
 use filrouge_types::Failure;
@@ -7,7 +7,7 @@ use rusqlite::{Row, params};
 use super::{Rows, int, turn_row_id, uint};
 use crate::error::malformed;
 
-/// Decodes the columns turn, data.
+/// Decodes the columns turn, data: the session's number and the draft, `None` if the draft is malformed.
 fn read(row: &Row<'_>) -> rusqlite::Result<(SessionPk, Option<DraftRow>)> {
     let turn = uint(row, 0)?;
     let place = turn & u64::from(u32::MAX);
@@ -83,6 +83,7 @@ pub(super) fn insert_chunk(
     )
 }
 
+/// Deletes the pieces of text of a draft, but not the draft itself.
 pub(super) fn clear(rows: &Rows<'_>, pk: SessionPk, place: u64) -> Result<(), Failure> {
     let sql = "DELETE FROM draft_chunk WHERE turn = ?1";
     rows.run(sql, [turn_row_id(pk, place)])

@@ -1,4 +1,5 @@
-//! The event table. Its column `at` is used to find events by time; a read compares it with the event.
+//! The table `event`. Its column `at` repeats the time of the event, so that events can be found by time; each read
+//! compares the two.
 
 use filrouge_store::rows::{EventPlace, EventRow, SessionPk, event_key};
 use filrouge_types::{ErrorCode, EventKey, Failure, Timestamp};
@@ -7,7 +8,7 @@ use rusqlite::{Row, params};
 use super::{Rows, int, uint};
 use crate::error::malformed;
 
-/// Decodes the columns number, data, at.
+/// Decodes the columns number, data, at; `None` if the event is malformed or has another time than `at`.
 fn read(row: &Row<'_>) -> rusqlite::Result<Option<EventRow>> {
     let event = EventRow::decode(uint(row, 0)?, row.get_ref(1)?.as_blob()?);
     let at: Option<i64> = row.get(2)?;
@@ -40,7 +41,7 @@ pub(super) fn page(
     rows.page(sql, params, read, EventRow::content_len)
 }
 
-/// The position before all events of a time: sessions and events are numbered from 1.
+/// The session and the number in the position before all events of one time: sessions and events are numbered from 1.
 const FIRST: (SessionPk, u64) = (0, 0);
 
 pub(super) fn page_at(

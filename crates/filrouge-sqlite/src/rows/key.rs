@@ -1,4 +1,4 @@
-//! The table of the callers' keys.
+//! The table `item_key`: the idempotency keys of callers (ids of items and of requests), hashed, each with its seq.
 
 use filrouge_store::rows::{KeyRow, SessionPk};
 use filrouge_types::Failure;

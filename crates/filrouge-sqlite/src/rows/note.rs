@@ -1,4 +1,4 @@
-//! The note table.
+//! The table `note`.
 
 use filrouge_store::rows::NoteRow;
 use filrouge_types::Failure;
@@ -7,7 +7,7 @@ use rusqlite::{Row, params};
 use super::Rows;
 use crate::error::malformed;
 
-/// Decodes the columns name, data; `None` when they have a type that filrouge does not write, or are malformed.
+/// Decodes the columns name, data; `None` if they are malformed, or have types that filrouge does not write.
 fn read(row: &Row<'_>) -> rusqlite::Result<Option<NoteRow>> {
     let (name, data) = (row.get_ref(0)?.as_str(), row.get_ref(1)?.as_blob());
     Ok(name

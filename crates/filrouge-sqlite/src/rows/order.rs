@@ -1,9 +1,10 @@
-//! Checks the order of rows: a damaged B-tree can contain cycles. Rows outside the requested range, or out of order,
-//! are refused before a caller loops over them without end.
+//! Checks the order of rows, because a damaged B-tree can contain cycles. Rows outside the requested range or out of
+//! order are refused, so that no caller loops over them forever.
 
 use filrouge_types::{ErrorCode, Failure};
 
-/// Checks that the keys are between `from` and `to` and strictly ascending, or strictly descending.
+/// Checks that the keys are between `from` and `to` (inclusive) and strictly ascending; with `descending`, strictly
+/// descending. `what` names the rows in the failure.
 pub(super) fn in_order(
     keys: impl IntoIterator<Item = u64>,
     (from, to): (u64, u64),

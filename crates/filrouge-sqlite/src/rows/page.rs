@@ -1,4 +1,4 @@
-//! Pages of rows that may be large: rows are read one by one, so that only the rows of one page are in memory.
+//! Reads pages of rows that may be large. Rows are read one by one, so that only the rows of one page are in memory.
 
 use filrouge_store::rows::until_full;
 use filrouge_types::Failure;
@@ -8,7 +8,8 @@ use super::Rows;
 use crate::error::failure;
 
 impl Rows<'_> {
-    /// Like [`Rows::many`], but stops once the rows have enough bytes, each measured by `len`.
+    /// Like [`Rows::many`], but stops at the maximum number of bytes of a page, as [`until_full`] does. `len` returns
+    /// the bytes of a row.
     pub(super) fn page<T, P: Params>(
         &self,
         sql: &str,

@@ -1,4 +1,4 @@
-//! The session table.
+//! The table `session`.
 
 use filrouge_store::command::{Erased, Scope, SessionFilter, SessionToken, Viewer};
 use filrouge_store::rows::{HeadRow, SessionPk, SessionRow, StoredSession, Tx};
@@ -23,7 +23,7 @@ pub(super) fn read_stored(row: &Row<'_>) -> rusqlite::Result<Result<StoredSessio
     }))
 }
 
-/// The error for a column whose value filrouge cannot have written.
+/// The error for a row with a value that filrouge cannot have written.
 struct Foreign;
 
 impl From<IdError> for Foreign {
@@ -69,7 +69,7 @@ pub(super) fn insert(rows: &Rows<'_>, row: &SessionRow) -> Result<SessionPk, Fai
     Ok(rows.0.last_insert_rowid().unsigned_abs())
 }
 
-/// Inserts a session under its existing number, or under a new one for `None`.
+/// Inserts a session with the number `pk`; with a new number if it is `None`.
 fn insert_as(rows: &Rows<'_>, pk: Option<SessionPk>, row: &SessionRow) -> Result<(), Failure> {
     let sql = "INSERT INTO session (pk, tenant_id, session_id, identity_id, parent_session_id, project_id, team_id,
             title, status, state, metadata, created_at, token, erased)
@@ -96,7 +96,7 @@ fn insert_as(rows: &Rows<'_>, pk: Option<SessionPk>, row: &SessionRow) -> Result
 }
 
 impl Rows<'_> {
-    /// Inserts a session under the number that it has in the source of the copy.
+    /// Inserts a copied session with the number that it has in the source of the copy.
     pub(crate) fn insert_session_as(&self, pk: SessionPk, row: &SessionRow) -> Result<(), Failure> {
         insert_as(self, Some(pk), row)
     }
@@ -138,8 +138,8 @@ pub(super) fn agents(rows: &Rows<'_>, pk: SessionPk) -> Result<Vec<Box<str>>, Fa
     rows.many(sql, [int(pk)], |row| row.get(0))
 }
 
-/// The SQL of a list. It contains every parameter, for any filter; conditions for which an index exists contain no OR,
-/// which would keep SQLite from using the index.
+/// The SQL of a list. It contains every parameter, whichever filters are set, so that all can be bound. A condition for
+/// which an index exists contains no OR, because SQLite would then not use the index.
 fn list_sql(scope: &Scope, filter: &SessionFilter) -> String {
     let owner = match &scope.viewer {
         Viewer::Operator => "(:viewer IS NULL OR true) AND (:token IS NULL OR true)",
@@ -158,7 +158,7 @@ fn list_sql(scope: &Scope, filter: &SessionFilter) -> String {
         Some(_) => "s.parent_session_id = :parent",
         None => ":parent IS NULL",
     };
-    // The inner query selects numbers only: when SQLite has to sort, it sorts these and not rows with metadata.
+    // The inner query selects numbers only: if SQLite has to sort, it sorts only numbers, not rows with metadata.
     format!(
         "SELECT {SESSION_COLUMNS} FROM session s LEFT JOIN head h ON h.pk = s.pk WHERE s.pk IN (
            SELECT s.pk FROM session s
@@ -174,7 +174,8 @@ fn list_sql(scope: &Scope, filter: &SessionFilter) -> String {
     )
 }
 
-/// The sessions that `scope` lists, newest first, until they have enough bytes.
+/// The sessions that `scope` and `filter` select, newest first; stops at the maximum number of bytes of a page
+/// ([`Rows::page`]). `before`: only sessions with smaller numbers.
 pub(super) fn list(
     rows: &Rows<'_>,
     scope: &Scope,

@@ -1,4 +1,4 @@
-//! The turn table.
+//! The table `turn`.
 
 use filrouge_store::rows::{SessionPk, TurnRow};
 use filrouge_types::{Failure, TurnId, TurnStatus};
@@ -7,7 +7,8 @@ use rusqlite::Row;
 use super::uint;
 use crate::error::malformed;
 
-/// Decodes the columns id, turn_id, data, open_since.
+/// Decodes the columns id, turn_id, data, open_since: the session's number and the turn; `None` if the row is
+/// malformed.
 pub(super) fn read_turn(row: &Row<'_>) -> rusqlite::Result<Option<(SessionPk, TurnRow)>> {
     let id = uint(row, 0)?;
     let turn_id = TurnId::from_bytes(row.get(1)?);
@@ -16,12 +17,13 @@ pub(super) fn read_turn(row: &Row<'_>) -> rusqlite::Result<Option<(SessionPk, Tu
         id & u64::from(u32::MAX),
         row.get_ref(2)?.as_blob()?,
     );
-    // The column is only used to find inactive turns; it must agree with the turn.
+    // The column only serves to find inactive turns. It repeats a fact about the turn, with which it must agree.
     let since: Option<i64> = row.get(3)?;
     let turn = turn.filter(|t| open_since(t) == since);
     Ok(turn.map(|t| (id >> 32, t)))
 }
 
+/// The turns of decoded rows; fails if one is malformed.
 pub(super) fn all_turns(
     rows: Vec<Option<(SessionPk, TurnRow)>>,
 ) -> Result<Vec<(SessionPk, TurnRow)>, Failure> {
@@ -30,7 +32,8 @@ pub(super) fn all_turns(
         .collect()
 }
 
-/// The column `open_since`: when an open turn was last active; `None` for a closed one.
+/// The value of the column `open_since`: the time at which an open turn was last active, in microseconds since 1970;
+/// `None` for a closed turn.
 pub(super) fn open_since(row: &TurnRow) -> Option<i64> {
     (row.status == TurnStatus::Open).then(|| row.touched_at.as_micros())
 }

@@ -1,4 +1,4 @@
-//! Transactions that write.
+//! Writes rows: implements the transactions of a store.
 
 use filrouge_store::record::RecordRow;
 use filrouge_store::rows::{

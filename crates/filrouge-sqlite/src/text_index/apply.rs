@@ -1,4 +1,4 @@
-//! Changes: sessions that are added, moved and removed.
+//! [`Change`]: adds, moves and removes sessions and their documents in one transaction.
 
 use std::collections::HashMap;
 
@@ -12,20 +12,24 @@ use super::counts::Counts;
 use super::rows::{new_id, run, session_of, shard_of};
 use super::vectors;
 
-/// When a change adds more than `BULK_DOCUMENTS` documents, or more than `BULK_TEXT` bytes of text, to one shard, they
-/// are written to postings directly.
+/// If a change adds more than this number of documents to one shard, or more than [`BULK_TEXT`] bytes of text, it
+/// writes their postings directly. Otherwise the documents are pending at first: a search scans them one by one.
 const BULK_DOCUMENTS: usize = 64;
+/// See [`BULK_DOCUMENTS`].
 const BULK_TEXT: usize = 256 << 10;
 
 /// A change in progress.
 pub(super) struct Change<'a> {
     pub(super) conn: &'a Connection,
+    /// The numbers of the shards that the change has used.
     shards: HashMap<Shard, i64>,
+    /// The counts of the shards that the change has used; [`Change::end`] writes them.
     counts: HashMap<i64, Counts>,
     /// The number of documents, and the bytes of their texts, that this change adds to each shard.
     added: HashMap<i64, (usize, usize)>,
-    /// The builders of shards to which this change adds much.
+    /// The builders of the postings of those shards to which this change adds much (see [`BULK_DOCUMENTS`]).
     pub(super) bulk: HashMap<i64, Builder>,
+    /// The numbers of all embedders in the index.
     pub(super) embedders: Vec<i64>,
     pub(super) packer: Packer,
 }
@@ -43,7 +47,7 @@ impl<'a> Change<'a> {
         })
     }
 
-    /// Applies these updates.
+    /// Applies updates.
     pub(super) fn apply(&mut self, updates: &[IndexUpdate]) -> Result<(), Failure> {
         for update in updates {
             match update {
@@ -58,6 +62,7 @@ impl<'a> Change<'a> {
         Ok(())
     }
 
+    /// The number of a shard, which is created if it does not exist.
     fn shard(&mut self, shard: &Shard) -> Result<i64, Failure> {
         if let Some(id) = self.shards.get(shard) {
             return Ok(*id);
@@ -73,7 +78,7 @@ impl<'a> Change<'a> {
         Ok(id)
     }
 
-    /// The counts of a shard, to be changed.
+    /// The counts of a shard, for the caller to change.
     pub(super) fn counts(&mut self, shard: i64) -> Result<&mut Counts, Failure> {
         if !self.counts.contains_key(&shard) {
             let counts = Counts::read(self.conn, shard)?;
@@ -82,6 +87,7 @@ impl<'a> Change<'a> {
         Ok(self.counts.entry(shard).or_default())
     }
 
+    /// Applies the update of a session: removes its outdated documents and adds those that are missing.
     fn session(&mut self, update: &SessionUpdate) -> Result<(), Failure> {
         let shard = self.shard(&update.shard)?;
         let all = || update.difference(std::iter::empty()).1;
@@ -109,7 +115,8 @@ impl<'a> Change<'a> {
         Ok(())
     }
 
-    /// Once a change adds much to a shard, everything for that shard is written to postings directly.
+    /// Once the change adds much to a shard (see [`BULK_DOCUMENTS`]), writes the postings of the shard's pending
+    /// documents, and directs all further documents of the shard to a builder.
     fn enable_bulk(&mut self, shard: i64, missing: &[&NewDocument]) -> Result<(), Failure> {
         let (count, text) = self.added.entry(shard).or_default();
         *count += missing.len();
@@ -122,7 +129,7 @@ impl<'a> Change<'a> {
         Ok(())
     }
 
-    /// Inserts or updates a session's row; returns its number, which is new for `None`.
+    /// Inserts or updates a session's row; returns its number, which is a new one if `session` is `None`.
     fn upsert_session(
         &self,
         shard: i64,
@@ -149,7 +156,8 @@ impl<'a> Change<'a> {
         Ok(())
     }
 
-    /// Writes the pending builders, full shards and counts.
+    /// Writes the postings that builders have collected, those of shards with too many pending documents, and the
+    /// counts.
     pub(super) fn end(mut self) -> Result<(), Failure> {
         for (shard, builder) in std::mem::take(&mut self.bulk) {
             self.write_segment(shard, builder)?;

@@ -1,8 +1,9 @@
-//! The words of a segment with the documents that contain them: in blocks, ordered by the words' numbers.
+//! The postings of a segment: its words with the documents that contain them. They are stored in blocks, ordered by the
+//! words' numbers (hashes).
 //!
-//! One row contains a block's words and another one their lists, so that a search for parts of words scans the words
-//! only. Long lists have their own rows. A segment contains a word only while one of its documents contains the word:
-//! when the last document is removed from a list, its word is removed too.
+//! The words of a block are in one row, and their lists of documents in another, so that a search for parts of words
+//! reads only the words. A long list has a row of its own. A segment contains a word only while one of its documents
+//! contains the word: when the last document is removed from a list, the word is removed too.
 
 use std::collections::HashSet;
 
@@ -16,23 +17,26 @@ use super::segments::Segment;
 use super::words::number;
 use crate::error::{failure, malformed};
 
-/// The maximum number of bytes of a block's words, and of its lists, unless a single word is longer: each fits in one
-/// page.
+/// The maximum number of bytes of a block's words, and the same for its lists, so that each row fits in one page. Only
+/// a block with one long word, or with words that share a number, can be larger.
 const BLOCK: usize = 3_900;
 /// The maximum number of bytes of a list within a block; a longer list has its own row.
 const SHORT: usize = 250;
 
 /// A stored block.
 pub(super) struct Block {
+    /// The number of its first word.
     pub(super) first: i64,
+    /// The words, each preceded and followed by a line feed.
     words: Vec<u8>,
+    /// The words' lists, each preceded by its length; the length 0 means a long list.
     lists: Vec<u8>,
 }
 
-/// The documents of a word.
+/// The list of the documents that contain a word.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum List<'a> {
-    /// Differences between numbers; the first is relative to the segment's first document.
+    /// The encoded numbers of the documents (see `postings.rs`), relative to the segment's first document.
     Short(&'a [u8]),
     /// A list in its own row.
     Long,
@@ -82,7 +86,7 @@ impl<'a> Iterator for Lists<'a> {
     }
 }
 
-/// The first blocks of a segment, at most `limit`.
+/// Reads the first blocks of a segment, at most `limit`.
 pub(super) fn load(
     conn: &Connection,
     segment: &Segment,
@@ -197,7 +201,8 @@ fn remove_from_long(
     Ok(emptied)
 }
 
-/// The blocks with one of these documents in a short list; with `long`, also all blocks with a long list.
+/// The blocks that contain one of these documents in a short list. If `long` is true, also all blocks that contain a
+/// word with a long list.
 fn affected_blocks(
     conn: &Connection,
     segment: &Segment,
@@ -241,15 +246,16 @@ fn block(row: &Row<'_>) -> rusqlite::Result<Block> {
     })
 }
 
-/// Writes blocks of a segment.
+/// Writes blocks of a segment, from words in the order of their numbers.
 pub(super) struct BlockWriter<'a> {
     conn: &'a Connection,
     segment: &'a Segment,
     words: Vec<u8>,
     lists: Vec<u8>,
     first: u64,
-    /// The number of the previous word.
+    /// The number of the word that was added last.
     before: Option<u64>,
+    /// A buffer for encoding lists.
     list: Vec<u8>,
 }
 
@@ -266,8 +272,8 @@ impl<'a> BlockWriter<'a> {
         }
     }
 
-    /// Adds a word with its documents, of which there must be at least one. Words are added in the order of their
-    /// numbers; words that share a number have the same documents.
+    /// Adds a word with its documents, of which there must be at least one. Words must be added in the order of their
+    /// numbers. Words that share a number must have the same documents.
     pub(super) fn add(
         &mut self,
         number: u64,
@@ -300,7 +306,7 @@ impl<'a> BlockWriter<'a> {
         added
     }
 
-    /// Adds a word whose list is already encoded or stored.
+    /// Adds a word whose list is encoded (a short list) or already stored in its own row (a long list).
     pub(super) fn keep(&mut self, number: u64, word: &str, list: List<'_>) -> Result<(), Failure> {
         let list = match list {
             List::Short(list) => list,
@@ -308,7 +314,7 @@ impl<'a> BlockWriter<'a> {
         };
         let full =
             self.words.len() + word.len() + 1 > BLOCK || self.lists.len() + list.len() + 1 > BLOCK;
-        // Words that share a number stay in one block: no two blocks begin with the same number.
+        // Words that share a number stay in one block, so that no two blocks begin with the same number.
         if full && self.before != Some(number) {
             self.write()?;
         }

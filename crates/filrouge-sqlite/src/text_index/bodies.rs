@@ -8,9 +8,10 @@ use rusqlite::Connection;
 
 use crate::error::{failure, malformed};
 
-/// Compared with level 3, bodies are 2% smaller and decompress as fast; higher levels save less than another 1%.
+/// The level of compression. Bodies are 2% smaller than with level 3, and decompress as fast; higher levels save less
+/// than another 1%.
 const ZSTD_LEVEL: i32 = 5;
-/// The maximum size of a body.
+/// The maximum size of a decompressed body, in bytes; a larger one counts as damaged.
 const BODY_BYTES_MAX: u64 = 1 << 30;
 
 thread_local! {
@@ -18,7 +19,7 @@ thread_local! {
     static UNPACKER: Cell<Option<zstd::bulk::Decompressor<'static>>> = const { Cell::new(None) };
 }
 
-/// Compresses bodies; created for the first one.
+/// Compresses bodies. The compressor is created when the first body is packed.
 #[derive(Default)]
 pub(super) struct Packer {
     zstd: Option<zstd::bulk::Compressor<'static>>,
@@ -27,7 +28,8 @@ pub(super) struct Packer {
 }
 
 impl Packer {
-    /// A body as it is stored: 0 and the body, or 1 and its zstd frame when that is shorter.
+    /// Returns a body in its stored form: the byte 1 and the zstd frame of the body, or the byte 0 and the body itself
+    /// if the frame is not shorter.
     pub(super) fn pack(&mut self, body: &[u8]) -> Result<&[u8], Failure> {
         let zstd = match &mut self.zstd {
             Some(zstd) => zstd,
@@ -53,6 +55,7 @@ fn packing(error: std::io::Error) -> Failure {
     Failure::new(ErrorCode::Internal, format!("zstd: {error}"))
 }
 
+/// Returns the body of a stored form; `buffer` receives a decompressed one.
 fn unpack<'a>(
     zstd: &mut zstd::bulk::Decompressor<'_>,
     packed: &'a [u8],
@@ -75,9 +78,10 @@ fn unpack<'a>(
     }
 }
 
-/// Calls `each` with the bodies of these documents until it returns false.
+/// Calls `each` with the bodies of these documents, in their order, until it returns false. Skips documents that do not
+/// exist.
 ///
-/// Each body is selected separately: a range scan would read bodies of other owners.
+/// Each body is selected separately: a scan of a range of numbers would also read bodies of other owners.
 pub(super) fn each_body(
     conn: &Connection,
     documents: &[DocumentNo],

@@ -1,4 +1,4 @@
-//! Inverts documents: collects the words of documents, and returns the documents of each word.
+//! [`Builder`]: inverts documents. It collects the words of each document, and returns the documents of each word.
 
 use std::collections::hash_map::Entry;
 use std::collections::{BTreeSet, HashMap};
@@ -14,16 +14,19 @@ use super::words::{each_word, number};
 pub(super) struct Builder {
     /// The words with their documents, by word number.
     slots: HashMap<u64, Slot, BuildHasherDefault<NumberHasher>>,
-    /// For each bucket of junctions, the newest document and all documents with one of them. They are not in `slots`,
-    /// because most texts have more junctions than words.
+    /// For each bucket of junctions (see `junctions.rs`), the newest document and all documents with a junction in the
+    /// bucket. Junctions are stored as words, but are collected here and not in `slots`, because most texts have more
+    /// junctions than words.
     junctions: Vec<(Option<DocumentNo>, Vec<DocumentNo>)>,
     /// The lowest and the highest document number.
     range: Option<(DocumentNo, DocumentNo)>,
+    /// The number of documents.
     count: usize,
+    /// The number of bytes of the documents' texts.
     text: usize,
 }
 
-/// A word with the documents that contain it, each once and in ascending order.
+/// All words with one number, and the documents that contain one of them, each once and in ascending order.
 struct Slot {
     /// The newest document, and the word's length and first bytes, are stored inline, so that most occurrences access
     /// no other memory.
@@ -31,13 +34,15 @@ struct Slot {
     bytes: usize,
     start: [u8; START],
     word: Box<str>,
-    /// Words that share its number.
+    /// Other words with the same number.
     others: BTreeSet<Box<str>>,
     documents: Vec<DocumentNo>,
 }
 
+/// The number of a word's first bytes that a slot stores inline.
 const START: usize = 8;
 
+/// The first bytes of a word, padded with zeros.
 fn start(word: &str) -> [u8; START] {
     let mut start = [0; START];
     let bytes = word.as_bytes();
@@ -58,6 +63,7 @@ impl Slot {
         }
     }
 
+    /// Whether `word` is the slot's first word.
     fn is_for(&self, word: &str) -> bool {
         self.bytes == word.len()
             && self.start == start(word)
@@ -65,7 +71,7 @@ impl Slot {
     }
 }
 
-/// The numbers of words are already hashes.
+/// A hasher for the numbers of words, which are already hashes.
 #[derive(Default)]
 struct NumberHasher(u64);
 
@@ -81,7 +87,7 @@ impl Hasher for NumberHasher {
     }
 
     fn write_u64(&mut self, n: u64) {
-        // The highest bit is 0; the hash table uses the highest bits.
+        // The highest bit of a number is always 0, but the hash table uses the highest bits.
         self.0 = n << 1;
     }
 }
@@ -102,14 +108,15 @@ impl Builder {
         self.range
     }
 
-    /// Adds a document, whose number must exceed all earlier ones.
+    /// Adds a document with its folded text. Its number must exceed those of all documents added before.
     pub(super) fn add(&mut self, no: DocumentNo, folded: &str) {
         self.begin(no, folded.len());
         each_word(folded, &mut |word| self.put(number(word), word, no));
         each_bucket(folded, &mut |bucket| self.put_junction(bucket, no));
     }
 
-    /// Like [`Self::add`], from the document's list of words.
+    /// Like [`Self::add`], but from a list of the document's words and junctions; `text` is the number of bytes of its
+    /// text.
     pub(super) fn add_words<'w>(
         &mut self,
         no: DocumentNo,
@@ -157,8 +164,8 @@ impl Builder {
         }
     }
 
-    /// Calls `each` with every word, its number and its documents, in the order of the numbers. Words that share a
-    /// number share the documents of all of them.
+    /// Calls `each` with every word, its number and its documents, in the order of the numbers. For words that share a
+    /// number, `each` receives the documents that contain any of them.
     pub(super) fn finish<E>(
         self,
         mut each: impl FnMut(u64, &str, &[DocumentNo]) -> Result<(), E>,

@@ -1,4 +1,4 @@
-//! Candidates: documents that postings name and that pass the query's other conditions.
+//! Finds candidates: the documents that the index names for a query and that pass the query's other conditions.
 
 use std::cmp::Reverse;
 use std::collections::HashSet;
@@ -11,14 +11,18 @@ use super::document_cache::{ResolvedScope, document};
 use super::files::IndexFile;
 use super::terms::{Hit, Terms};
 
-/// Up to this many documents are selected one by one; for more, the list of all documents is used.
+/// If there are at most this many hits, their documents are read one by one. If there are more, the cached list of all
+/// documents of the scope is used.
 const SINGLE_LOOKUPS: usize = 256;
-/// Up to this many sessions are read one by one.
+/// If a query names at most this many sessions, their documents are read session by session, instead of those of the
+/// entire scope.
 const SESSIONS: usize = 64;
 
 /// The conditions of a query other than its terms and its owner.
 pub(super) struct Filter<'a> {
+    /// The query, without its sessions.
     query: CandidateQuery<'a>,
+    /// The query's sessions, as a set; `None`: all.
     sessions: Option<HashSet<SessionNo>>,
 }
 
@@ -42,7 +46,7 @@ impl<'a> Filter<'a> {
     }
 }
 
-/// The candidates in one snapshot of an index.
+/// Finds the candidates in one snapshot of an index, in the order that the query requests.
 pub(super) fn find(
     files: &IndexFile,
     conn: &Connection,
@@ -93,7 +97,7 @@ pub(super) fn find(
     Ok(found.into_iter().map(with_met).collect())
 }
 
-/// The hits that are among these documents; both are sorted by number.
+/// The hits whose documents are in `documents`. Both lists are sorted by the documents' numbers.
 fn hits_among(hits: &[Hit], documents: &[Candidate]) -> Vec<(Hit, Candidate)> {
     let mut found = Vec::with_capacity(hits.len().min(documents.len()));
     let mut rest = documents.iter().peekable();

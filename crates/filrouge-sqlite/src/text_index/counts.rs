@@ -4,23 +4,32 @@ use filrouge_types::Failure;
 use rusqlite::Connection;
 
 use super::rows::{one, run};
-/// Limits of pending documents and of their text; beyond them a change writes postings even without a merge.
+/// The number of pending documents in a shard above which a change itself moves them into postings, instead of leaving
+/// this to a later `tidy`.
 const PENDING_DOCUMENTS: i64 = 256;
+/// The same for the bytes of the pending documents' texts.
 const PENDING_TEXT: i64 = 1 << 20;
 
-/// The counts of a shard.
+/// The counts that the row of a shard contains.
 #[derive(Default)]
 pub(super) struct Counts {
     pub(super) sessions: i64,
+    /// The number of documents.
     documents: i64,
+    /// The number of bytes of the documents' texts.
     text: i64,
+    /// The number of documents without postings yet.
     pending: i64,
+    /// The number of bytes of the pending documents' texts.
     pending_text: i64,
+    /// The number of the newest document.
     newest: i64,
+    /// The number of documents removed so far.
     removals: i64,
 }
 
 impl Counts {
+    /// Reads the counts of a shard.
     pub(super) fn read(conn: &Connection, shard: i64) -> Result<Self, Failure> {
         let sql = "SELECT sessions, documents, text, pending, pending_text, newest, removals
             FROM shard WHERE id = ?1";
@@ -55,7 +64,7 @@ impl Counts {
         run(conn, sql, row).map(|_| ())
     }
 
-    /// Counts a new document.
+    /// Counts the new document `no`, whose text has `size` bytes.
     pub(super) fn count_added(&mut self, no: i64, size: i64) {
         self.documents += 1;
         self.text += size;

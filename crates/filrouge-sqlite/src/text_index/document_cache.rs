@@ -1,7 +1,6 @@
-//! Caches, between queries, which documents an index has, and which of them have vectors.
+//! Caches, from one query to the next, which documents an index has, and which of them have vectors.
 //!
-//! Documents are cached by scope, with counts that show whether an entry is still valid. Evicted entries are read from
-//! the index again.
+//! Documents are cached for each scope, with counts that show whether they are still valid.
 
 use std::cmp::Reverse;
 use std::ops::RangeInclusive;
@@ -18,21 +17,24 @@ use super::rows::{all, of_shard, one, shard_of};
 const DOCUMENTS_MAX: usize = 2 << 20;
 /// The maximum number of cached scopes.
 const SCOPES_MAX: usize = 16;
-/// The maximum number of ranges of documents that have vectors.
+/// The maximum number of cached ranges for one embedder and set of kinds.
 const RANGES_MAX: usize = 64;
 
-/// The documents of a scope in ascending order; their matches are not set.
+/// The documents of a scope, in ascending order of their numbers. Their fields about a match (`met`, `whole_words`,
+/// `near`) are not set.
 pub(super) type Documents = Arc<Vec<Candidate>>;
 
-/// The cache.
+/// The cache of one index file.
 #[derive(Default)]
 pub(super) struct DocumentCache {
+    /// The documents of recently queried scopes, the oldest entry first.
     documents: Vec<(IndexScope, ScopeCounts, Documents)>,
+    /// Ranges by the number of an embedder and the bits of the requested kinds, the oldest entry first.
     vector_ranges: Vec<(i64, u32, VectorRanges)>,
 }
 
 impl DocumentCache {
-    /// The cached ranges for an embedder and these kinds.
+    /// The cached ranges for an embedder and these kinds of documents.
     pub(super) fn vector_ranges(&self, embedder: i64, kinds: u32) -> VectorRanges {
         let mut ranges = self.vector_ranges.iter();
         let ranges = ranges.find(|(of, which, _)| (*of, *which) == (embedder, kinds));
@@ -41,7 +43,7 @@ impl DocumentCache {
             .unwrap_or_default()
     }
 
-    /// Records that all of these documents have a vector.
+    /// Records that all documents of these kinds with a number in `documents` have a vector.
     pub(super) fn add_vector_range(
         &mut self,
         embedder: i64,
@@ -59,13 +61,13 @@ impl DocumentCache {
     }
 }
 
-/// Ranges of numbers, highest first, in which every document has a vector. A range remains valid: numbers are not
-/// reused, and vectors are deleted with their documents, or all at once with their embedder's number.
+/// Ranges of document numbers, highest first, in which every document has a vector. A range stays valid: numbers are
+/// not reused, and a vector is deleted only with its document, or with its embedder, whose number is not reused either.
 #[derive(Clone, Default)]
 pub(super) struct VectorRanges(Vec<RangeInclusive<DocumentNo>>);
 
 impl VectorRanges {
-    /// The gaps between the ranges, up to `newest`, highest first.
+    /// The ranges of numbers up to `newest` that are not covered, highest first.
     pub(super) fn gaps(&self, newest: DocumentNo) -> Vec<RangeInclusive<DocumentNo>> {
         let mut gaps = Vec::new();
         let mut last = Some(newest);
@@ -78,7 +80,7 @@ impl VectorRanges {
         gaps
     }
 
-    /// Adds a range that ends at the newest number.
+    /// Adds a range, and merges it with those that it overlaps or touches.
     fn add(&mut self, added: RangeInclusive<DocumentNo>) {
         if added.is_empty() {
             return;
@@ -97,7 +99,7 @@ impl VectorRanges {
     }
 }
 
-/// A scope, resolved to the index's shards.
+/// A scope, resolved to the numbers of its shards in the index.
 pub(super) struct ResolvedScope {
     pub(super) shards: Vec<i64>,
     counts: ScopeCounts,
@@ -106,9 +108,11 @@ pub(super) struct ResolvedScope {
 /// Counts that change whenever the documents of a scope change.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) struct ScopeCounts {
-    /// The lowest shard number: after the index is emptied, shards have new numbers.
+    /// The lowest number of a shard. It changes when the index is emptied, because shards then get new numbers.
     shard: i64,
+    /// The number of documents removed so far.
     removals: i64,
+    /// The number of the newest document.
     newest: i64,
 }
 
@@ -159,7 +163,7 @@ impl ResolvedScope {
         };
         let mut documents = match cached {
             Some((counts, documents)) if counts == self.counts => return Ok(documents),
-            // Documents were added, and none removed.
+            // Documents were only added, so only the new ones are read.
             Some((counts, documents))
                 if (counts.shard, counts.removals) == (self.counts.shard, self.counts.removals)
                     && counts.newest < self.counts.newest =>
@@ -199,7 +203,7 @@ impl ResolvedScope {
         Ok(sessions)
     }
 
-    /// The documents of a few sessions, in ascending order.
+    /// The documents of these sessions that belong to the scope, in ascending order; for a small number of sessions.
     pub(super) fn of_sessions(
         &self,
         conn: &Connection,
@@ -233,6 +237,7 @@ pub(super) fn document(conn: &Connection, no: DocumentNo) -> Result<Option<Candi
     one(conn, sql, [no.cast_signed()], candidate)
 }
 
+/// Decodes the columns id, session, kind, created.
 pub(super) fn candidate(row: &Row<'_>) -> rusqlite::Result<Candidate> {
     Ok(Candidate {
         document: row.get::<_, i64>(0)?.cast_unsigned(),

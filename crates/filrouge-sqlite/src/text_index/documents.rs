@@ -8,10 +8,10 @@ use super::apply::Change;
 use super::rows::{all, new_id, run};
 use super::spellings;
 
-/// A bulk change writes postings when the collected texts reach this size.
+/// A change that adds much writes the collected postings whenever their texts reach this size, in bytes.
 const CHUNK_TEXT: usize = 16 << 20;
 
-/// A document to remove.
+/// A document to remove: its number, and the bytes of its text.
 struct Outdated {
     no: i64,
     size: i64,
@@ -25,7 +25,8 @@ fn read_outdated(row: &Row<'_>) -> rusqlite::Result<Outdated> {
 }
 
 impl Change<'_> {
-    /// Removes a session's outdated documents; returns the new ones.
+    /// Removes the documents of a session that `update` no longer contains; returns those documents of the update that
+    /// are not stored yet.
     pub(super) fn remove_outdated<'u>(
         &mut self,
         shard: i64,
@@ -63,6 +64,7 @@ impl Change<'_> {
         Ok(documents.len() as u64)
     }
 
+    /// Removes a document. If it has postings, also records in the table `gone` that they are still to be removed.
     fn remove_document(
         &mut self,
         shard: i64,
@@ -90,6 +92,7 @@ impl Change<'_> {
         Ok(())
     }
 
+    /// Adds a document. Its words go to the shard's builder, if there is one; otherwise the document is pending.
     pub(super) fn put(
         &mut self,
         shard: i64,

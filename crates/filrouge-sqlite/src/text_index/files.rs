@@ -1,8 +1,8 @@
 //! An index's file: its identity, its creation, and its connections.
 //!
-//! The file can be rebuilt: when it is damaged or has another format, it is deleted and created anew, provided that
-//! its `application_id` says it is filrouge's index. A process that still has the deleted file open detects that
-//! another file has replaced it.
+//! All data of an index can be rebuilt. So a file that is damaged or has another format is deleted and created anew,
+//! but only if its `application_id` identifies it as an index of filrouge. A process that still has the deleted file
+//! open detects that another file has replaced it.
 
 use std::fs::{self, DirBuilder, File, OpenOptions};
 use std::io;
@@ -22,14 +22,14 @@ use crate::open::{check_version, connect, wal_mode};
 
 /// The version of the format.
 pub(super) const FORMAT: i64 = 6;
-/// "fils" in ASCII.
+/// The `application_id` of an index: "fils" in ASCII.
 const APPLICATION_ID: i64 = 0x6669_6c73;
-/// Postings of more than a quarter of a page occupy pages of their own: with pages of 4 KiB the file of 8,000 messages
-/// is a third larger.
+/// The page size, in bytes. A row of postings that is larger than a quarter of a page occupies pages of its own; with
+/// pages of 4 KiB, an index of 8,000 messages is therefore a third larger.
 const PAGE_BYTES: i64 = 16_384;
 /// The size of a connection's page cache, in KiB.
 pub(super) const CACHE_KIB: i64 = 16_384;
-/// The number of pages at which the log is checkpointed, and to which it is truncated.
+/// The log is checkpointed once it has this many pages, and its file is then truncated to this size.
 const LOG_PAGES: i64 = 256;
 /// The maximum number of idle read connections.
 const READERS: usize = 4;
@@ -39,10 +39,13 @@ pub(super) struct IndexFile {
     path: PathBuf,
     busy_timeout: Duration,
     id: FileId,
+    /// The connection for changes; opened for the first change.
     writer: Mutex<Option<Connection>>,
+    /// Idle connections for queries.
     readers: Mutex<Vec<Connection>>,
-    /// Cached parts of the index.
+    /// The cached lists of documents.
     pub(super) document_cache: Mutex<DocumentCache>,
+    /// The cached words of segments.
     pub(super) vocabularies: Mutex<Vocabularies>,
 }
 
@@ -56,7 +59,9 @@ pub(super) fn file_id(path: &Path) -> Option<FileId> {
 
 /// What [`inspect`] finds in a file.
 enum FileState {
+    /// An index that can be used.
     Ready,
+    /// An empty file.
     Empty,
     /// An index of filrouge that cannot be used, with the reason.
     Stale(&'static str),
@@ -68,7 +73,8 @@ pub(super) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 impl IndexFile {
-    /// Opens the file at `path`; creates it when it is missing. `damaged_file` is a file that was found to be damaged.
+    /// Opens the file at `path`; creates it when it is missing. `damaged_file` identifies a file that was found to be
+    /// damaged: it is replaced if it is still the file at `path`.
     pub(super) fn open(
         path: &Path,
         busy_timeout: Duration,
@@ -126,7 +132,7 @@ impl IndexFile {
         self.busy_timeout
     }
 
-    /// Runs a query in one snapshot of the file; it blocks no writer.
+    /// Runs a query in one snapshot of the file; writers are not blocked meanwhile.
     pub(super) fn read<R>(
         &self,
         query: impl FnOnce(&Connection) -> Result<R, Failure>,
@@ -166,6 +172,7 @@ impl IndexFile {
         })
     }
 
+    /// Runs `work` with the connection for changes; concurrent callers wait for each other.
     pub(super) fn with_writer<R>(
         &self,
         work: impl FnOnce(&mut Connection) -> Result<R, Failure>,
@@ -237,7 +244,7 @@ pub(super) fn set_cache_size(conn: &Connection, kib: i64) -> Result<(), Failure>
 
 fn writer(path: &Path, busy_timeout: Duration) -> Result<Connection, Failure> {
     let conn = connect(path, busy_timeout, OpenFlags::empty())?;
-    // These settings affect an empty file only.
+    // These two settings affect only a file that is still empty.
     conn.pragma_update(None, "page_size", PAGE_BYTES)
         .and_then(|()| conn.pragma_update(None, "auto_vacuum", "INCREMENTAL"))
         .map_err(failure)?;
@@ -250,8 +257,8 @@ fn writer(path: &Path, busy_timeout: Duration) -> Result<Connection, Failure> {
         return Err(Failure::new(ErrorCode::StoreUnavailable, what)
             .with_hint("keep the search index on a local disk"));
     }
-    // A commit lost in a power cut is rebuilt from the source, so commits are not flushed; the file stays consistent
-    // all the same, and the checkpoint after a removal flushes what it removed.
+    // `synchronous` = 1: commits are not flushed, because a commit that a power cut loses can be rebuilt from the
+    // source. The file stays consistent nevertheless, and the checkpoint after a removal flushes the removal.
     for (name, value) in [
         ("synchronous", 1),
         ("secure_delete", 1),
@@ -264,7 +271,7 @@ fn writer(path: &Path, busy_timeout: Duration) -> Result<Connection, Failure> {
     Ok(conn)
 }
 
-/// Determines the state of a file, and refuses one that is not an index.
+/// Determines the state of a file. Refuses a file that is neither empty nor an index of filrouge.
 fn inspect(conn: &Connection, path: &Path) -> Result<FileState, Failure> {
     let foreign = || {
         let what = format!("{} is not a search index of filrouge", path.display());
@@ -310,6 +317,7 @@ fn inspect(conn: &Connection, path: &Path) -> Result<FileState, Failure> {
     }
 }
 
+/// Creates the tables of an index in an empty file, unless another process has done so.
 fn create_index(path: &Path, busy_timeout: Duration) -> Result<(), Failure> {
     let mut conn = writer(path, busy_timeout)?;
     let tx = conn
@@ -323,8 +331,8 @@ fn create_index(path: &Path, busy_timeout: Duration) -> Result<(), Failure> {
     }
     tx.execute_batch(include_str!("schema.sql"))
         .map_err(failure)?;
-    // Random, so that they almost certainly differ from the counter and the numbers of an earlier file. Document
-    // numbers stay far below 2^52, which every JSON reader accepts.
+    // The counter of removals and the first numbers are random, so that they almost certainly differ from those of an
+    // earlier file at this path. Document numbers stay far below 2^52, so that every JSON reader accepts them.
     let (forgotten, last_number) = (random()? >> 1, random()? >> 16);
     tx.execute(
         "INSERT INTO state (one, forgotten) VALUES (1, ?1)",
@@ -346,19 +354,21 @@ fn random() -> Result<i64, Failure> {
     Ok(i64::from_be_bytes(random) & i64::MAX)
 }
 
-/// Deletes the examined file with its log, and creates a new one.
+/// Deletes the file `examined` with its log, and creates a new index. Does nothing if another file has already replaced
+/// it.
 fn recreate(path: &Path, busy_timeout: Duration, examined: Option<FileId>) -> Result<(), Failure> {
     let directory = match path.parent() {
         Some(p) if !p.as_os_str().is_empty() => p,
         _ => Path::new("."),
     };
-    // Several processes may find the file unusable: one deletes it, and the others then find another file.
+    // Several processes may find the file unusable at the same time. The lock on the directory lets only one of them
+    // delete the file; the others then find another file.
     let locked = File::open(directory).and_then(|d| d.lock().map(|()| d));
     let _locked = locked.map_err(|e| unavailable(directory, &e))?;
     if file_id(path) != examined {
         return Ok(());
     }
-    // The log is deleted first: SQLite would apply it to a new file.
+    // The log is deleted first, because SQLite would apply it to a new file.
     for name in [
         with_suffix(path, "-wal"),
         with_suffix(path, "-shm"),

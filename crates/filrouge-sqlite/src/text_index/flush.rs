@@ -1,4 +1,4 @@
-//! Writes the postings of a change's documents and of pending documents.
+//! Writes documents into new segments of postings: pending documents, and those of a large change.
 
 use filrouge_store::text_index::DocumentNo;
 use filrouge_types::Failure;
@@ -41,8 +41,8 @@ impl Change<'_> {
         };
         let level = level_of(builder.text());
         let count = i64::try_from(builder.len()).unwrap_or(i64::MAX);
-        // The segment may contain documents that this change has removed; the shard's row does not include these
-        // removals yet.
+        // The shard's row does not include the removals of this change yet. So a document of this segment that the same
+        // change has removed counts as removed after the segment was built.
         let sql = "INSERT INTO segment (shard, level, first, last, documents, removal)
             VALUES (?1, ?2, ?3, ?4, ?5, coalesce((SELECT removals FROM shard WHERE id = ?1), 0)) RETURNING id";
         let [least, greatest] = [first, last].map(DocumentNo::cast_signed);
@@ -59,7 +59,8 @@ impl Change<'_> {
     }
 }
 
-/// The size class of a segment's text: 0 below 2 MiB, one more for each factor of eight.
+/// The size class of a segment, from the bytes of its text: 0 below 2 MiB, 1 below 16 MiB, and one more for each
+/// further factor of eight.
 fn level_of(text: usize) -> i64 {
     let eighths = (text >> 21).checked_ilog2().map_or(0, |log| log / 3 + 1);
     i64::from(eighths)

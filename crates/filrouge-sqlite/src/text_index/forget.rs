@@ -1,5 +1,5 @@
-//! Removes documents without a trace: SQLite zeroes the deleted rows, numbers are removed from postings, and the log is
-//! checkpointed and truncated, so that no page of any file contains any part of them.
+//! Removes documents without a trace, so that no page of any file contains any part of them: SQLite zeroes the deleted
+//! rows, the documents' numbers are removed from postings, and the write-ahead log is checkpointed and truncated.
 
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
@@ -15,11 +15,13 @@ use super::log;
 use super::rows::{all, one, run, session_of};
 use super::segments::Segment;
 
-/// How long to wait for readers of an older state.
+/// How long [`erase`] waits for readers of an older state, which prevent the truncation of the log.
 const READERS_TIMEOUT: Duration = Duration::from_secs(5);
+/// The time between two attempts of [`erase`] to truncate the log.
 const RETRY: Duration = Duration::from_millis(10);
 
-/// Removes a session's documents; returns their number. Traces stay in the log until [`erase`].
+/// Removes a session's documents from all tables; returns the number of its current documents. Traces stay in the
+/// write-ahead log until [`erase`].
 pub(super) fn forget(conn: &Connection, realm: &[u8], key: &str) -> Result<u64, Failure> {
     run(
         conn,
@@ -38,8 +40,9 @@ pub(super) fn forget(conn: &Connection, realm: &[u8], key: &str) -> Result<u64, 
             [session],
         )?;
     }
-    // All documents of the session are removed, not only the current ones: documents of an older state, or of a removed
-    // session, may still be in postings.
+    // The table `gone` lists documents that were removed earlier and may still be in postings. Without the session's
+    // row, the session's documents cannot be distinguished from those of other removed sessions of the realm, so all of
+    // these are removed from the postings.
     let gone: Vec<(i64, i64)> = match session {
         Some((session, _)) => {
             let sql = "SELECT shard, document FROM gone WHERE session = ?1";
@@ -82,10 +85,11 @@ fn remove(conn: &Connection, shard: i64, documents: &[DocumentNo]) -> Result<(),
     Ok(())
 }
 
-/// Checkpoints the log and truncates it, so that its pages are removed too.
+/// Checkpoints and truncates the write-ahead log, so that its pages contain no traces either.
 ///
 /// # Errors
-/// `store_unavailable` when a reader of an older state does not end; the next opening, tidying or removal retries.
+/// `store_unavailable` when a reader of an older state is still active after [`READERS_TIMEOUT`]. The next opening,
+/// maintenance step or removal retries.
 pub(super) fn erase(files: &IndexFile) -> Result<(), Failure> {
     let until = Instant::now() + READERS_TIMEOUT;
     loop {
@@ -102,7 +106,7 @@ pub(super) fn erase(files: &IndexFile) -> Result<(), Failure> {
     }
 }
 
-/// Whether the log may still contain traces of removed documents.
+/// Whether [`erase`] is due: the write-ahead log may still contain traces of removed documents.
 pub(super) fn is_due(conn: &Connection) -> Result<bool, Failure> {
     let due = one(conn, "SELECT erasing FROM state", [], |row| {
         row.get::<_, i64>(0)

@@ -1,26 +1,27 @@
 //! Junctions: the places where two words of a text are adjacent. They narrow the documents that contain all words of a
 //! phrase to those that may contain the phrase.
 //!
-//! A junction consists of the last three characters of a run of letters, the text between it and the next run, and the
-//! first three characters of that run; a shorter run is included entirely. It is hashed into one of [`BUCKETS`]
-//! numbers, so that different junctions may share one: their matches are verified later. It is stored as a word of one
-//! character that texts hardly ever contain.
+//! A junction consists of the last three characters of a run of letters, the text between this run and the next one,
+//! and the first three characters of the next run. A run shorter than three characters is included entirely. A junction
+//! is hashed into one of [`BUCKETS`] buckets. Different junctions may share a bucket; the search later compares the
+//! texts of the documents found. The index stores a bucket as a word of one character that texts hardly ever contain.
 
 use std::ops::Range;
 
 use super::words::{Class, WordPart, each_run, each_word};
 
-/// The number of hash buckets. More buckets need more space for lists; fewer buckets let more documents pass that lack
-/// the phrase. With 400 junctions in each document, one document in forty passes wrongly.
+/// The number of hash buckets. More buckets need more space for lists. With fewer buckets, more documents are found
+/// that lack the phrase. If each document has 400 junctions, one document in forty is found wrongly.
 pub(super) const BUCKETS: usize = 1 << 14;
 /// The number of a run's characters that a junction includes.
 const REACH: usize = 3;
-/// Marks the end of a shorter run.
+/// Hashed after a run with fewer than [`REACH`] characters, so that it differs from a longer run with the same
+/// characters.
 const END: u8 = 0x1F;
 /// The word of the first bucket: the first character of a private use plane.
 const FIRST: u32 = 0xF_0000;
 
-/// Calls `each` with the runs of letters of a text.
+/// Calls `each` with the byte ranges of a text's runs of letters (including each run of Chinese, Japanese or Korean).
 fn each_letters(text: &str, each: &mut impl FnMut(Range<usize>)) {
     each_run(text, &mut |class, run| {
         if class != Class::Signs {
@@ -49,7 +50,7 @@ pub(super) fn word_of(bucket: usize) -> char {
     char::from_u32(code).unwrap_or(char::REPLACEMENT_CHARACTER)
 }
 
-/// The bucket of a junction's word; `None` for a word of a text.
+/// The bucket for which `word` is stored; `None` if `word` is an ordinary word of a text.
 pub(super) fn bucket(word: &str) -> Option<usize> {
     let mut letters = word.chars();
     let code = u32::from(letters.next()?).checked_sub(FIRST)?;
@@ -63,7 +64,7 @@ pub(super) fn each_bucket(folded: &str, take: &mut impl FnMut(usize)) {
     each_letters(folded, &mut |run| {
         if let Some(before) = before.replace(run.clone()) {
             let between = folded.get(before.end..run.start).unwrap_or_default();
-            // No literal can match across this separator.
+            // U+001F separates the pieces of a document's text. No literal matches across it.
             if !between.contains('\u{1F}') {
                 take(junction(folded, before, run));
             }
@@ -71,7 +72,8 @@ pub(super) fn each_bucket(folded: &str, take: &mut impl FnMut(usize)) {
     });
 }
 
-/// The junctions of any text that contains a folded literal, except those that the literal does not determine.
+/// The junctions, as words, that every text containing a folded literal has. A junction at either end of the literal is
+/// omitted if its characters also depend on the text around the literal.
 pub(super) fn of_literal(literal: &str) -> Vec<WordPart> {
     let mut found = Vec::new();
     let mut before: Option<Range<usize>> = None;
@@ -93,6 +95,7 @@ pub(super) fn of_literal(literal: &str) -> Vec<WordPart> {
     found
 }
 
+/// The bucket of the junction of two consecutive runs of letters, given by their byte ranges in `text`.
 fn junction(text: &str, before: Range<usize>, after: Range<usize>) -> usize {
     let between = text.get(before.end..after.start).unwrap_or_default();
     let (before, after) = (text.get(before), text.get(after));

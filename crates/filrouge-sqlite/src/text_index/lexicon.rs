@@ -1,4 +1,5 @@
-//! Looks up the words of a shard: those that contain a part, and the documents of words.
+//! Looks up words in the segments of a shard: the words that contain a given part, and the documents that contain given
+//! words.
 
 use filrouge_store::text_index::DocumentNo;
 use filrouge_types::Failure;
@@ -14,12 +15,16 @@ use super::vocabulary::{Vocabulary, each_block};
 use super::words::{WordPart, number};
 use crate::error::{failure, malformed};
 
-/// A word's position: the segment, the block, and the index within the block.
+/// The place where a word is stored.
 #[derive(Clone, Copy)]
 pub(super) struct WordPosition {
+    /// The index of the segment in the caller's list of segments.
     segment: usize,
+    /// The key of the block within the segment: the column `first`.
     block: i64,
+    /// The index of the word within the block.
     at: usize,
+    /// The word's number, under which a long list of documents is stored.
     number: u64,
 }
 
@@ -64,7 +69,7 @@ fn in_block(
 ) {
     let (mut from, mut at) = (0, 0);
     each_with(words, finder, &mut |start, word| {
-        // The number of line ends before it is the number of preceding words, plus one.
+        // The number of line ends before a word is the number of words before it, plus one.
         let passed = words.get(from..start).unwrap_or_default();
         at += memchr_iter(b'\n', passed).count();
         from = start;
@@ -77,7 +82,7 @@ fn in_block(
     });
 }
 
-/// The positions of a word.
+/// The positions of a complete word in these segments.
 pub(super) fn of_word(
     conn: &Connection,
     segments: &[Segment],
@@ -102,8 +107,8 @@ pub(super) fn of_word(
     Ok(found)
 }
 
-/// Appends the documents of the words at these positions, given in the order in which they were found, to
-/// `documents`, and sorts it.
+/// Appends the documents of the words at these positions to `documents`, then sorts `documents` and removes duplicates.
+/// The positions must be in the order in which they were found.
 pub(super) fn read(
     conn: &Connection,
     segments: &[Segment],

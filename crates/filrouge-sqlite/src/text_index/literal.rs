@@ -1,5 +1,5 @@
-//! Finds the documents that may contain a literal, by the postings of the words that contain its parts, and by its
-//! junctions.
+//! Finds the documents that may contain a literal, which is a text that a query searches for: by the postings of the
+//! words that contain the literal's parts, and by its junctions.
 
 use filrouge_store::text_index::DocumentNo;
 use filrouge_types::Failure;
@@ -13,9 +13,10 @@ use super::rows::all;
 use super::segments::Segment;
 use super::words::{WordPart, each_word, parts};
 
-/// The maximum number of words whose postings are read: reading more takes as long as scanning the documents.
+/// If more words than this contain a part, their postings are not read unless other parts or junctions have already
+/// narrowed the documents: reading them takes as long as scanning all documents.
 const WORDS_MAX: usize = 1 << 14;
-/// The number of documents that can be scanned in the time of reading another part's postings.
+/// Once at most this many documents remain, no more postings are read: scanning the documents is faster.
 const FEW: usize = 32;
 
 /// A literal, with the parts that occur in the words of any text that contains it.
@@ -25,7 +26,7 @@ pub(super) struct Literal {
     pub(super) listed: Vec<Vec<u8>>,
     /// The words that the literal consists of.
     pub(super) words: Vec<WordPart>,
-    /// The junctions between its words.
+    /// The literal's junctions.
     junctions: Vec<WordPart>,
 }
 
@@ -53,7 +54,8 @@ pub(super) struct Postings<'a> {
 }
 
 impl Postings<'_> {
-    /// The documents that may contain one of these literals; `None` when the postings do not narrow them.
+    /// The documents that may contain at least one of these literals, the alternatives of one term; `None` when the
+    /// postings do not narrow the documents.
     pub(super) fn term(&self, literals: &[Literal]) -> Result<Option<Vec<DocumentNo>>, Failure> {
         let mut found = Vec::new();
         for literal in literals {
@@ -66,8 +68,9 @@ impl Postings<'_> {
         Ok(Some(found))
     }
 
-    /// A superset of the documents that contain a literal: those whose words have its parts and junctions; `None` when
-    /// the postings do not narrow them.
+    /// A superset of the documents that contain a literal: those with its junctions, and with words that contain its
+    /// parts. Parts whose postings take too long to read are ignored. `None` when the postings do not narrow the
+    /// documents.
     fn literal(&self, literal: &Literal) -> Result<Option<Vec<DocumentNo>>, Failure> {
         let junctions: Vec<&WordPart> = literal.junctions.iter().collect();
         let mut kept = match junctions.is_empty() {
@@ -119,7 +122,7 @@ impl Postings<'_> {
         Ok(words)
     }
 
-    /// Appends the documents of these words to `documents`, and sorts it.
+    /// Appends the documents of these words to `documents`, then sorts `documents` and removes duplicates.
     fn read(&self, words: &[WordPosition], documents: &mut Vec<DocumentNo>) -> Result<(), Failure> {
         lexicon::read(self.conn, &self.segments, words, documents)
     }

@@ -1,4 +1,4 @@
-//! Truncates the log, and returns the file's unused pages to the file system.
+//! Truncates SQLite's write-ahead log, and returns unused pages of the index file to the file system.
 
 use filrouge_types::Failure;
 use rusqlite::{Connection, Transaction};
@@ -10,10 +10,14 @@ use crate::error::{failure, is_busy, is_io_failure};
 /// pages.
 const FREE_PAGES: i64 = 32;
 const FREE_SHARE: i64 = 32;
-/// The maximum number of pages returned in one step.
+/// The maximum number of pages that one call of [`shrink`] returns to the file system.
 const STEP_PAGES: i64 = 128;
 
-/// Checkpoints the log and truncates it, without waiting; returns whether the log could be fully truncated.
+/// Checkpoints the log and truncates it, without waiting for readers. Returns false if readers or an error prevented
+/// this; the caller then retries later.
+///
+/// # Errors
+/// A failed flush or another I/O error.
 pub(super) fn truncate(files: &IndexFile) -> Result<bool, Failure> {
     files.with_writer(|conn| {
         conn.busy_timeout(std::time::Duration::ZERO)
@@ -24,7 +28,8 @@ pub(super) fn truncate(files: &IndexFile) -> Result<bool, Failure> {
         conn.busy_timeout(files.busy_timeout()).map_err(failure)?;
         match busy {
             Err(error) if is_busy(&error) => Ok(false),
-            // The commit itself has succeeded: only an error that leaves the files in doubt must reach the caller.
+            // All earlier commits have succeeded. Only an I/O error, after which the state of the files is unknown,
+            // must reach the caller.
             Err(error) if !is_io_failure(&error) => {
                 tracing::warn!(%error, "the log of the search index was not copied back; it will be retried");
                 Ok(false)
@@ -39,7 +44,8 @@ fn count(conn: &Connection, pragma: &str) -> Result<i64, Failure> {
         .map_err(failure)
 }
 
-/// Returns some free pages if there are many; reports whether more remain.
+/// Returns up to [`STEP_PAGES`] free pages to the file system, if there are more than the number kept for later writes.
+/// Returns whether there are still more.
 pub(super) fn shrink(tx: &Transaction<'_>) -> Result<bool, Failure> {
     let keep = FREE_PAGES.max(count(tx, "page_count")? / FREE_SHARE);
     let free = count(tx, "freelist_count")? - keep;
@@ -50,11 +56,11 @@ pub(super) fn shrink(tx: &Transaction<'_>) -> Result<bool, Failure> {
     Ok(free > STEP_PAGES)
 }
 
-/// Returns this many free pages to the file system; 0: all.
+/// Returns this many free pages to the file system; 0 means all.
 pub(super) fn release_pages(tx: &Transaction<'_>, pages: i64) -> Result<(), Failure> {
     let sql = format!("PRAGMA incremental_vacuum({pages})");
     let mut statement = tx.prepare(&sql).map_err(failure)?;
-    // One row, without columns, for each page.
+    // The statement yields one row, without columns, for each page that it releases.
     let mut rows = statement.query([]).map_err(failure)?;
     while rows.next().map_err(failure)?.is_some() {}
     Ok(())

@@ -23,7 +23,7 @@ fn leb(mut number: u64, out: &mut Vec<u8>) {
     out.push(number as u8);
 }
 
-/// Calls `each` with the numbers of a list until it returns false.
+/// Calls `each` with the numbers of a list, in order, until `each` returns false. `base` is that of [`encode`].
 pub(super) fn decode(
     base: u64,
     list: &[u8],
@@ -73,7 +73,8 @@ pub(super) fn sort_and_dedup(numbers: &mut Vec<u64>) {
 pub(super) fn intersect(kept: &mut Vec<u64>, other: &[u64]) {
     let mut rest = other;
     kept.retain(|number| {
-        // Gallops: the step doubles until it passes the number, because most lists are much longer than `kept`.
+        // Most lists are much longer than `kept`. So the step doubles until the element there is not below `number`,
+        // and a binary search follows (galloping search).
         let mut step = 1;
         while rest.get(step).is_some_and(|at| at < number) {
             step *= 2;

@@ -35,12 +35,13 @@ pub(super) fn one<T>(
         .map_err(failure)
 }
 
-/// The number that a statement returns.
+/// The number in the first column of a statement's only row; a failure if there is no row. The statement inserts a row
+/// and returns its id, or it aggregates.
 pub(super) fn new_id(conn: &Connection, sql: &str, values: impl Params) -> Result<i64, Failure> {
     one(conn, sql, values, |row| row.get(0))?.ok_or_else(|| malformed("number"))
 }
 
-/// A shard's number.
+/// A shard's number; `None` if the index does not have this shard.
 pub(super) fn shard_of(conn: &Connection, shard: &Shard) -> Result<Option<i64>, Failure> {
     let sql = "SELECT id FROM shard WHERE realm = ?1 AND owner = ?2";
     one(conn, sql, params![shard.realm, shard.owner], |row| {
@@ -48,7 +49,7 @@ pub(super) fn shard_of(conn: &Connection, shard: &Shard) -> Result<Option<i64>, 
     })
 }
 
-/// The numbers of a session and its shard.
+/// The number of a session and the number of its shard; `None` if the session is not in the index.
 pub(super) fn session_of(
     conn: &Connection,
     realm: &[u8],
@@ -60,7 +61,7 @@ pub(super) fn session_of(
     })
 }
 
-/// The query whose rows [`indexed`] decodes.
+/// The query whose rows [`indexed`] decodes. Callers append a condition.
 pub(super) const SESSION: &str =
     "SELECT s.id, h.realm, h.owner, s.key, s.stamp_a, s.stamp_b, s.updated, s.project
     FROM session s JOIN shard h ON h.id = s.shard";
@@ -77,7 +78,7 @@ pub(super) fn indexed(row: &Row<'_>) -> rusqlite::Result<IndexedSession> {
     })
 }
 
-/// Decodes a session's index entry, from column `at` on.
+/// Decodes a session's index entry from five consecutive columns, of which `at` is the first.
 fn entry(row: &Row<'_>, at: usize) -> rusqlite::Result<SessionEntry> {
     let number = |at| row.get::<_, i64>(at).map(i64::cast_unsigned);
     Ok(SessionEntry {

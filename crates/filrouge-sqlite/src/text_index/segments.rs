@@ -1,4 +1,5 @@
-//! Segments: sets of postings of one shard.
+//! Segments: a shard's postings are divided into segments. New documents get a new segment; maintenance merges small
+//! segments into larger ones.
 
 use filrouge_store::text_index::DocumentNo;
 use filrouge_types::Failure;
@@ -6,14 +7,15 @@ use rusqlite::{Connection, Row};
 
 use super::rows::all;
 
-/// A set of postings of one shard.
+/// A row of the table `segment`: a set of postings of one shard.
 pub(super) struct Segment {
     pub(super) shard: i64,
     pub(super) id: i64,
-    /// The lowest and, below, the highest number of the documents from which the segment was built.
+    /// The lowest number of the documents from which the segment was built.
     pub(super) first: DocumentNo,
+    /// The highest number of the documents from which the segment was built.
     pub(super) last: DocumentNo,
-    /// Whether no merge moves words into or out of the segment.
+    /// Whether no merge is moving words into or out of the segment.
     pub(super) settled: bool,
 }
 
@@ -31,7 +33,7 @@ impl Segment {
         })
     }
 
-    /// All segments of a shard, including unfinished ones.
+    /// All segments of a shard, including the sources and the unfinished target of a merge.
     pub(super) fn all(conn: &Connection, shard: i64) -> Result<Vec<Self>, Failure> {
         let sql = format!("SELECT {} FROM segment WHERE shard = ?1", Self::COLUMNS);
         all(conn, &sql, [shard], Self::of_row)

@@ -1,4 +1,4 @@
-//! Lists of words as text: a line end precedes and follows each word.
+//! Lists of words as text: a line end before the first word, and one after each word.
 
 use std::collections::BTreeSet;
 
@@ -6,7 +6,7 @@ use memchr::{memchr, memmem, memrchr};
 
 use super::junctions::each_term;
 
-/// Encodes the words of a folded text as a list.
+/// Encodes the words and junctions of a folded text as a list; each occurs once.
 pub(super) fn list(folded: &str) -> Vec<u8> {
     let mut words = BTreeSet::new();
     each_term(folded, &mut |word| {
@@ -37,7 +37,8 @@ pub(super) fn has(words: &[u8], listed: &[u8]) -> bool {
     memmem::find(words, listed).is_some()
 }
 
-/// Calls `each` with the words of a list that contain a match, and with their offsets.
+/// Calls `each` once for each word of a list in which `finder` matches, with the word's offset in the list and the
+/// word.
 pub(super) fn each_with(
     words: &[u8],
     finder: &memmem::Finder<'_>,

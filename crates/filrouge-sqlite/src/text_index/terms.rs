@@ -1,4 +1,4 @@
-//! The documents of a shard that may match a query: found by postings, and by the word lists of pending documents.
+//! Finds the documents of a shard that may match a query, in the postings and in the word lists of pending documents.
 //!
 //! Every statement of this module selects by shard first, and so reads no row of another shard.
 
@@ -13,21 +13,24 @@ use super::segments::Segment;
 use super::spellings;
 use crate::error::failure;
 
-/// A document that may match terms.
+/// A document that may match a query's terms. It becomes a [`Candidate`](filrouge_store::text_index::Candidate) if it
+/// also passes the query's filter.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Hit {
     pub(super) document: DocumentNo,
     /// One bit for each of the first 64 terms, set if the term matches.
     pub(super) met: u64,
-    /// The number of matching terms.
+    /// The number of matching terms, of all terms.
     pub(super) count: u32,
     /// [`Candidate::whole_words`](filrouge_store::text_index::Candidate::whole_words).
     pub(super) whole_words: bool,
 }
 
-/// A query's terms, with the listed parts of their literals.
+/// A query's terms.
 pub(super) struct Terms {
+    /// The literals of each term. A document matches a term if it contains at least one of them.
     terms: Vec<Vec<Literal>>,
+    /// Whether one matching term suffices; otherwise all terms must match.
     any: bool,
 }
 
@@ -120,7 +123,7 @@ impl Terms {
     fn all_terms(&self, postings: &Postings<'_>) -> Result<Vec<Hit>, Failure> {
         let mut kept: Option<Vec<DocumentNo>> = None;
         for term in &self.terms {
-            // A term that occurs in no listed word, or in too many, does not narrow the result.
+            // A term without parts, or with parts that occur in too many words, does not narrow the result.
             let Some(found) = postings.term(term)? else {
                 continue;
             };
@@ -148,7 +151,8 @@ impl Terms {
         Ok(kept.into_iter().map(hit).collect())
     }
 
-    /// The documents that contain every literal of every term as whole words; empty unless each term has exactly one.
+    /// The documents that certainly contain all words of all terms as whole words. Empty unless each term has exactly
+    /// one literal.
     fn whole_words(&self, postings: &Postings<'_>) -> Result<Vec<DocumentNo>, Failure> {
         let mut words = Vec::new();
         for term in &self.terms {
@@ -173,7 +177,7 @@ impl Terms {
     }
 }
 
-/// Merges the hits of earlier terms with the documents that match this one.
+/// Merges the hits of earlier terms with the documents `found` for a further term, which has this `bit`.
 fn merge(hits: &[Hit], found: &[DocumentNo], bit: u64) -> Vec<Hit> {
     let mut both = Vec::with_capacity(hits.len() + found.len());
     let mut before = hits.iter().peekable();
@@ -193,6 +197,7 @@ fn merge(hits: &[Hit], found: &[DocumentNo], bit: u64) -> Vec<Hit> {
     both
 }
 
+/// The bit of [`Hit::met`] for the term with index `at`; 0 after the first 64 terms.
 fn bit(at: usize) -> u64 {
     let at = u32::try_from(at).unwrap_or(u32::MAX);
     1_u64.checked_shl(at).unwrap_or(0)

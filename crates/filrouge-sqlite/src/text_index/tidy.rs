@@ -1,9 +1,9 @@
-//! Maintenance in small steps that keeps queries fast: pending documents are moved into postings, and small segments
-//! are merged into larger ones.
+//! Keeps queries fast by maintenance in small steps: pending documents are moved into postings, and small segments are
+//! merged into larger ones.
 //!
-//! Eight segments of a level are merged into one of the next level, a few words at a time: one transaction removes
-//! them from the eight and writes them to the one, so that every query finds each document exactly once, and an
-//! interrupted step is repeated. The merge drops removed documents.
+//! Eight segments of a level are merged into one of the next level, a few words per step. One transaction removes these
+//! words from the eight segments and writes them to the new one. So every query finds each document exactly once, and
+//! an interrupted step is repeated. The merge drops removed documents.
 
 use std::collections::HashSet;
 
@@ -17,17 +17,20 @@ use super::postings;
 use super::rows::{all, new_id, one, run};
 use super::segments::Segment;
 
-/// Pending documents are moved into postings when they reach one of these limits…
+/// The number of pending documents at which a shard's pending documents are moved into postings.
 const READY_DOCUMENTS: i64 = 32;
+/// The bytes of pending documents' texts at which a shard's pending documents are moved into postings.
 const READY_TEXT: i64 = 128 << 10;
-/// …and this many segments of one level are merged.
+/// The number of segments of one level at which they are merged.
 const SEGMENTS: i64 = 8;
-/// The approximate number of blocks of words that a step reads.
+/// The approximate number of blocks of words that one step of a merge reads from all its sources.
 const BLOCKS: usize = 16;
 
 /// A merge in progress.
 struct Merge {
+    /// The new segment, unfinished.
     into: Segment,
+    /// The segments that the merge empties and, in its last step, deletes.
     sources: Vec<Segment>,
 }
 
@@ -61,7 +64,8 @@ fn unfinished_merge(conn: &Connection) -> Result<Option<Merge>, Failure> {
     Ok(Some(Merge { into, sources }))
 }
 
-/// Begins a merge if one is due: of many segments of a level, or of a single one with many removed documents.
+/// Begins a merge if one is due: of [`SEGMENTS`] segments of one level, or of a single segment of which more than a
+/// quarter of the documents (plus 16) were removed.
 fn begin_merge(conn: &Connection) -> Result<Option<Merge>, Failure> {
     let sql =
         "SELECT shard, level FROM segment GROUP BY shard, level HAVING count(*) >= ?1 LIMIT 1";
@@ -75,8 +79,8 @@ fn begin_merge(conn: &Connection) -> Result<Option<Merge>, Failure> {
             (shard, level + 1, sources)
         }
         None => {
-            // Counts only documents removed after the segment was built: otherwise the segment would be rebuilt
-            // repeatedly.
+            // Counts only documents that were removed after the segment was built. If it counted all, the same
+            // segment would be rebuilt again and again.
             let sql = "SELECT id, shard, level FROM segment s WHERE documents + 64 < 4 * (SELECT count(*) FROM gone g
                 WHERE g.shard = s.shard AND g.document BETWEEN s.first AND s.last AND g.removal > s.removal) LIMIT 1";
             let half_empty = one(conn, sql, [], |row| {
@@ -102,6 +106,7 @@ fn begin_merge(conn: &Connection) -> Result<Option<Merge>, Failure> {
 }
 
 impl Merge {
+    /// Moves the next words, or ends the merge if all words were moved.
     fn step(&self, conn: &Connection) -> Result<(), Failure> {
         let gone = self.gone(conn)?;
         match self.move_words(conn, &gone)? {
@@ -159,7 +164,8 @@ impl Merge {
         Ok(true)
     }
 
-    /// Writes words, given in order, with the documents from all segments.
+    /// Writes words, given in order, to the new segment. Each word gets its documents from all sources, without the
+    /// removed ones (`gone`).
     fn put(
         &self,
         conn: &Connection,
@@ -176,7 +182,7 @@ impl Merge {
                     List::Short(list) => {
                         postings::read(source.first, list, &mut documents)?;
                     }
-                    // Words that share a number share one long list.
+                    // Different words with the same number share one long list of a segment.
                     List::Long if long.contains(&source.id) => {}
                     List::Long => {
                         blocks::long(conn, source, entry.number, &mut documents)?;
@@ -209,8 +215,8 @@ impl Merge {
             "DELETE FROM segment WHERE shard = ?1 AND target = ?2",
             both,
         )?;
-        // Documents removed before the first step are in none of its postings, but may be in those of a segment that
-        // was built before their removal.
+        // The new segment contains no document that was removed before the merge began. Such documents are deleted from
+        // `gone`, unless an older segment, built before their removal, may still contain them.
         let sql = "DELETE FROM gone WHERE shard = ?1 AND removal <= (SELECT removal FROM segment WHERE id = ?2)
             AND document BETWEEN (SELECT first FROM segment WHERE id = ?2) AND (SELECT last FROM segment WHERE id = ?2)
             AND NOT EXISTS (SELECT 1 FROM segment s WHERE s.shard = ?1 AND s.removal < gone.removal

@@ -1,4 +1,4 @@
-//! Stores vectors, and finds the nearest ones and the documents without one.
+//! Stores the vectors of documents, and finds the documents nearest to a query's vector and those without a vector.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -13,6 +13,7 @@ use super::files::{IndexFile, lock};
 use super::rows::{all, new_id, one, run};
 use crate::error::failure;
 
+/// The number of an embedder, which is a model that computes vectors; `None` before its first vectors are stored.
 fn embedder(conn: &Connection, name: &str) -> Result<Option<i64>, Failure> {
     let sql = "SELECT id FROM embedder WHERE name = ?1";
     one(conn, sql, [name], |row| row.get(0))
@@ -23,7 +24,8 @@ pub(super) fn embedders(conn: &Connection) -> Result<Vec<i64>, Failure> {
     all(conn, "SELECT id FROM embedder", [], |row| row.get(0))
 }
 
-/// Documents without a vector, newest first; skips the ranges that are known to have vectors.
+/// Documents without a vector of the embedder `name`, of these `kinds` (one bit per kind), newest first, at most
+/// `limit`. Ranges of document numbers that are known to have vectors are not read.
 pub(super) fn without_vector(
     files: &IndexFile,
     conn: &Connection,
@@ -55,6 +57,7 @@ pub(super) fn without_vector(
     Ok(found)
 }
 
+/// Stores vectors of the embedder `name`, and replaces existing ones. Skips documents that are no longer in the index.
 pub(super) fn put(
     conn: &Connection,
     name: &str,
@@ -91,6 +94,8 @@ pub(super) fn put(
     run(conn, sql, [embedder, added]).map(|_| ())
 }
 
+/// The documents that pass the query's filter and whose vectors of the embedder `name` have the greatest products with
+/// `vector`: at most `limit`, greatest first.
 pub(super) fn nearest(
     (files, conn): (&IndexFile, &Connection),
     (name, vector): (&str, &[i8]),

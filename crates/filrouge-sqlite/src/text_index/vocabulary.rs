@@ -1,7 +1,7 @@
-//! The words of segments, cached between queries: a search for a part of a word scans all of them.
+//! Caches the words of segments between queries, because a search for a part of a word scans all words.
 //!
-//! A segment is cached from the second query on, unless a merge uses it. Its words change only when documents are
-//! forgotten, and the index counts these removals.
+//! A segment is cached from the second query on, unless a merge uses it. Apart from merges, a segment's words change
+//! only when documents are removed without a trace (`forget.rs`). The index counts these removals.
 
 use std::sync::Arc;
 
@@ -17,19 +17,21 @@ use crate::error::{failure, malformed};
 
 /// The maximum size of the cached words.
 const BYTES_MAX: usize = 32 << 20;
-/// The maximum number of segments that are remembered as queried.
+/// The maximum number of segments that are remembered as having been queried.
 const QUERIED_MAX: usize = 256;
 
 /// The size of the page cache while a scan reads words, in KiB.
 const SCAN_KIB: i64 = 1024;
 
-/// A segment, and the index's count of removals.
+/// A segment's id, and the number of removals in the index so far (`state.forgotten`).
 type Key = (i64, i64);
 
 /// The cache.
 #[derive(Default)]
 pub(super) struct Vocabularies {
+    /// Segments that were queried at least once, oldest first.
     queried: Vec<Key>,
+    /// The cached segments, oldest first.
     kept: Vec<(Key, Arc<Vocabulary>)>,
 }
 
@@ -53,7 +55,7 @@ impl Vocabularies {
     }
 
     fn insert(&mut self, key: Key, vocabulary: Arc<Vocabulary>) {
-        // After a removal, a segment's older entry is invalid.
+        // An entry of the same segment under another count of removals is outdated.
         self.kept.retain(|(cached, _)| cached.0 != key.0);
         self.kept.push((key, vocabulary));
         let mut sum: usize = self.kept.iter().map(|(_, v)| v.words.len()).sum();
@@ -68,12 +70,13 @@ impl Vocabularies {
 pub(super) struct Vocabulary {
     /// All blocks, concatenated.
     words: Vec<u8>,
-    /// The offset and the number of each block.
+    /// For each block, its offset in `words` and its key within the segment (the column `first`).
     blocks: Vec<(usize, i64)>,
 }
 
 impl Vocabulary {
-    /// The words of a segment; `None` if the segment is not cached yet.
+    /// The words of a segment from the cache; the second query reads them into it. `None` for the first query and while
+    /// a merge uses the segment: the caller then reads the segment's blocks.
     pub(super) fn of(
         files: &IndexFile,
         conn: &Connection,
@@ -108,7 +111,8 @@ impl Vocabulary {
         Ok(read)
     }
 
-    /// Calls `each` with the words that contain a match, with their block's number and their index within it.
+    /// Calls `each` for each word in which `finder` matches, with the key of the word's block, the word's index within
+    /// the block, and the word.
     pub(super) fn each_with(
         &self,
         finder: &memmem::Finder<'_>,
@@ -120,7 +124,7 @@ impl Vocabulary {
             while let Some(next) = blocks.next_if(|(begin, _)| *begin <= start) {
                 block = next;
             }
-            // The number of line ends before it is the number of preceding words, plus one.
+            // The number of line ends before a word is the number of words before it in its block, plus one.
             let before = self.words.get(block.0..start).unwrap_or_default();
             let at = memchr_iter(b'\n', before).count().saturating_sub(1);
             each(block.1, at, word);
@@ -128,8 +132,8 @@ impl Vocabulary {
     }
 }
 
-/// Calls `each` with the blocks of a segment and their numbers. One pass reads each block once, so the page cache is
-/// kept small and reuses the same memory.
+/// Calls `each` with the key and the words of each block of a segment. Each block is read only once, so a small page
+/// cache is used in the meantime.
 pub(super) fn each_block(
     conn: &Connection,
     segment: &Segment,

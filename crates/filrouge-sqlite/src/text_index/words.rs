@@ -1,25 +1,30 @@
 //! Splits texts into words, so that a text that contains a literal has words that contain the literal's parts.
 //!
-//! Words are maximal runs of letters, digits and `_`, and maximal runs of other characters that are not white space;
-//! in Chinese, Japanese and Korean, each character and each pair. A run longer than [`WORD`] is cut into overlapping
-//! words. A word has a 63-bit hash as its number; different words may share one: their matches are verified later.
+//! Words are maximal runs of letters, digits and `_`, and maximal runs of other characters that are not white space. In
+//! Chinese, Japanese and Korean, each character and each pair of adjacent characters is a word. A run longer than
+//! [`WORD`] is cut into overlapping words. A word's number is a 63-bit hash. Different words may have the same number;
+//! the search later compares the texts of the documents found.
 
 use std::ops::Range;
 
 use filrouge_store::text_index::is_dense;
 
-/// The maximum number of characters of a word…
+/// The maximum number of characters of a word.
 const WORD: usize = 64;
-/// …and the overlap of consecutive words of one run: a literal of up to this length within the run is contained in at
-/// least one of them.
+/// The number of characters that consecutive words of a cut run have in common. So any part of the run with at most
+/// this many characters is contained in at least one of the words.
 const OVERLAP: usize = 16;
 
 /// The class of a run's characters.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Class {
+    /// White space, and the separator U+001F.
     Space,
+    /// Letters, digits and `_`.
     Letters,
+    /// All other characters, such as punctuation.
     Signs,
+    /// Chinese, Japanese and Korean characters.
     Dense,
 }
 
@@ -35,7 +40,7 @@ fn class(c: char) -> Class {
     }
 }
 
-/// Calls `each` with the maximal runs of one class, and their ranges; skips white space.
+/// Calls `each` with the class and the byte range of each maximal run of characters of one class; skips white space.
 pub(super) fn each_run(text: &str, each: &mut impl FnMut(Class, Range<usize>)) {
     let (mut start, mut current) = (0, Class::Space);
     for (at, c) in text.char_indices() {
@@ -104,13 +109,13 @@ fn first(text: &str, count: usize) -> &str {
     end.and_then(|(end, _)| text.get(..end)).unwrap_or(text)
 }
 
-/// A part of a word that every text containing a literal must have.
+/// A part of a literal: every text that contains the literal has a word that contains the part.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct WordPart {
     pub(super) text: Box<str>,
-    /// Whether the word begins with it.
+    /// Whether the word begins with the part.
     pub(super) begins: bool,
-    /// Whether the word ends with it.
+    /// Whether the word ends with the part.
     pub(super) ends: bool,
 }
 
@@ -143,7 +148,7 @@ impl WordPart {
     }
 }
 
-/// The parts that the words of any text containing a folded literal must have; empty when there are none.
+/// The parts of a folded literal. Empty when the literal consists of white space.
 pub(super) fn parts(literal: &str) -> Vec<WordPart> {
     let mut parts = Vec::new();
     each_run(literal, &mut |class, run| {
@@ -159,7 +164,7 @@ pub(super) fn parts(literal: &str) -> Vec<WordPart> {
     parts
 }
 
-/// Adds the pairs of a run, or its only character.
+/// Adds the pairs of adjacent characters of a run, or its only character.
 fn of_dense(run: &str, parts: &mut Vec<WordPart>) {
     let is_single = run.chars().nth(1).is_none();
     each_dense(run, &mut |word| {
@@ -169,14 +174,17 @@ fn of_dense(run: &str, parts: &mut Vec<WordPart>) {
     });
 }
 
+/// Adds the parts of a run. `begins` and `ends` state whether the run begins and ends within the literal; if not, it
+/// may extend beyond the literal in a text.
 fn of_run(run: &str, begins: bool, ends: bool, parts: &mut Vec<WordPart>) {
     match (begins, ends) {
         (true, true) => each_cut(run, &mut |word| parts.push(WordPart::new(word, true, true))),
-        // The first word of a run has the maximum length.
+        // If the run is cut in a text, its first word has the maximum length.
         (true, false) => parts.push(WordPart::new(first(run, WORD), true, false)),
         _ => match last(run, OVERLAP + 1) {
             None => parts.push(WordPart::new(run, false, ends)),
-            // Each part is contained in some word, though not all in the same word; the last word contains the end.
+            // If the run is cut in a text, some word contains each part, but not necessarily the same word. The last
+            // word contains the run's end.
             Some(_) => {
                 parts.push(WordPart::new(first(run, OVERLAP), false, false));
                 let end = last(run, OVERLAP).unwrap_or(run);

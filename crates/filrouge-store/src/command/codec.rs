@@ -1,5 +1,5 @@
-//! Encodes writes of live calls as bytes, for the spool that holds them while the ledger does not answer (DESIGN §6,
-//! docs/spool.md). A batch is encoded as its entries; decoding packs them again under new salts.
+//! Encodes writes of live calls as bytes, for the spool that stores them while the ledger does not answer (DESIGN §6,
+//! docs/spool.md). A batch is encoded as its entries; decoding packs the entries again under new salts.
 
 use std::sync::Arc;
 
@@ -10,8 +10,8 @@ use crate::keyring::Entropy;
 use crate::record::Batch;
 
 impl Command {
-    /// The command as JSON. `None` for a write that the spool does not store: one that belongs to no live call, or one of
-    /// a recorded stream.
+    /// The command as JSON. `None` for a write that the spool does not store: one that belongs to no live call, or one
+    /// of a recorded stream.
     #[must_use]
     pub fn encode(&self) -> Option<Vec<u8>> {
         match &self.write {
@@ -24,7 +24,7 @@ impl Command {
     /// Decodes the bytes of [`Self::encode`].
     ///
     /// # Errors
-    /// `integrity_error` for other bytes; `internal` when batches cannot be packed.
+    /// `integrity_error` for bytes that [`Self::encode`] does not write; `internal` when batches cannot be packed.
     pub fn decode(bytes: &[u8], entropy: &dyn Entropy) -> Result<Self, Failure> {
         let mut command: Self = serde_json::from_slice(bytes).map_err(|e| {
             // The failure contains only the position, because the text is content of the conversation.

@@ -4,7 +4,8 @@ use super::SessionFilter;
 use crate::rows::SessionRow;
 
 impl SessionFilter {
-    /// Whether a session passes the filter, apart from the `agent` criterion.
+    /// Whether a session passes the filter. Ignores [`Self::agent`], because the row does not contain the session's
+    /// agents.
     #[must_use]
     pub fn matches(&self, row: &SessionRow) -> bool {
         self.project_id

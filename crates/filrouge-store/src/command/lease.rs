@@ -14,13 +14,13 @@ pub struct FencingToken {
     pub fence: u64,
     /// Whether the write also releases the lease in its commit.
     pub release: bool,
-    /// Whether the write was accepted while the lease was live and then waited in the spool. It is valid after the lease
-    /// expires, unless another holder acquired the session.
+    /// Whether the write was accepted while the lease was live and then waited in the spool. If so, the write is valid
+    /// even after the lease has expired, unless another holder has acquired the session since.
     pub queued: bool,
 }
 
 impl FencingToken {
-    /// A token with this fence.
+    /// A token with this fence, for a write that neither releases the lease nor waited in the spool.
     #[must_use]
     pub const fn by(fence: u64) -> Self {
         Self {
@@ -45,7 +45,7 @@ pub struct TakeLease {
 /// A request on a lease.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub enum LeaseRequest {
-    /// Acquires the session. A current holder keeps its fence and extends the lease.
+    /// Acquires the lease. If the caller already holds it, its fence stays the same and the lease is extended.
     Acquire(Box<Acquire>),
     /// Extends the lease.
     Renew {
@@ -54,24 +54,25 @@ pub enum LeaseRequest {
         /// The time to live, from now.
         ttl: Duration,
     },
-    /// Releases the lease. A lease that was taken over or has expired counts as released.
+    /// Releases the lease. It counts as released if it has expired or another holder has acquired the session.
     Release {
         /// The fence of the lease.
         fence: u64,
     },
 }
 
-/// Acquires a session.
+/// The parameters of acquiring a session's lease.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Acquire {
     /// The time to live, from now.
     pub ttl: Duration,
     /// The session to create if it does not exist.
     pub create: Option<NewSession>,
-    /// Application states in which a session cannot continue.
+    /// The values of the application's label ([`filrouge_types::Session::state`]) with which a session cannot be
+    /// acquired.
     pub terminal: Vec<Box<str>>,
-    /// Whether the caller resumes from the store. An event records it, unless the caller's newest seq (the inner value) is
-    /// the session's.
+    /// `Some` if the caller resumes the session from the store. The inner value is the newest seq that the caller
+    /// knows, if any. An event records the resumption unless this is the session's newest seq.
     #[serde(
         default,
         skip_serializing_if = "Option::is_none",
@@ -91,7 +92,7 @@ pub struct PutCheckpoint {
     pub label: Option<Box<str>>,
     /// The application's state, a JSON object.
     pub state: RawJson,
-    /// The number of checkpoints that the session keeps.
+    /// The number of checkpoints that the session keeps; this write deletes older ones.
     pub keep: u64,
 }
 

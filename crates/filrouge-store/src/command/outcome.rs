@@ -9,13 +9,13 @@ use crate::read::VerifiedSession;
 /// The range of items that a write added.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct WrittenRange {
-    /// The first one's seq.
+    /// The seq of the first item.
     pub first_seq: u64,
-    /// The last one's seq.
+    /// The seq of the last item.
     pub last_seq: u64,
     /// The link of the item before the first one.
     pub before: Link,
-    /// The link of the last one.
+    /// The link of the last item.
     pub link: Link,
     /// The role of each item, for a write to a turn; empty for other writes.
     pub roles: Vec<Role>,
@@ -58,16 +58,16 @@ pub enum Outcome {
     Turn(Box<Turn>, Option<WrittenRange>),
     /// The items' seqs, and whether an earlier write added them.
     Appended {
-        /// The first one's seq.
+        /// The seq of the first item.
         first_seq: u64,
-        /// The last one's seq.
+        /// The seq of the last item.
         last_seq: u64,
         /// Whether this is a replay.
         replayed: bool,
         /// The items that the write added; `None` for a replay.
         put: Option<WrittenRange>,
     },
-    /// The items that the write added, if it interrupted the turn.
+    /// The items that the write added; `None` if it did not interrupt the turn.
     Interrupted(Option<WrittenRange>),
     /// The receipt of the redaction.
     Redacted(Redacted),
@@ -99,7 +99,7 @@ pub enum Outcome {
         checkpoint: Box<Checkpoint>,
         /// Whether it is new.
         created: bool,
-        /// The newest seq.
+        /// The session's newest seq.
         last_seq: u64,
     },
     /// Whether the note was written; `false` when its version is not the expected one.

@@ -12,18 +12,18 @@ use crate::keyring::MAC_BYTES;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SessionToken(#[serde(with = "crate::hex")] pub [u8; MAC_BYTES]);
 
-/// The changes to a session; absent fields keep their value.
+/// The changes to a session. A field that is `None` keeps its value; an inner `None` clears it.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct SessionPatch {
-    /// The title, or `None` to clear it.
+    /// The title.
     pub title: Option<Option<Box<str>>>,
     /// The status.
     pub status: Option<SessionStatus>,
-    /// The application's label, or `None` to clear it.
+    /// The application's label.
     pub state: Option<Option<Box<str>>>,
-    /// The project, or `None` to clear it.
+    /// The project.
     pub project_id: Option<Option<ProjectId>>,
-    /// Merged into the metadata as RFC 7396 specifies, or `None` to clear it.
+    /// Merged into the metadata as RFC 7396 specifies.
     pub metadata: Option<Option<RawJson>>,
 }
 
@@ -34,7 +34,7 @@ pub struct Patch {
     pub session_id: SessionId,
     /// The changes.
     pub patch: SessionPatch,
-    /// The versions that the session may have; `None` allows any.
+    /// The write is refused unless the session has one of these versions; `None` allows any.
     pub versions: Option<Vec<[u8; MAC_BYTES]>>,
     /// The maximum size of the merged metadata, in bytes.
     pub metadata_max: usize,
@@ -49,7 +49,7 @@ pub struct CloseSession {
     pub reason: Option<Box<str>>,
 }
 
-/// Gives an anonymous session its owner, permanently (DESIGN §7).
+/// Makes an identity the owner of an anonymous session, permanently (DESIGN §7).
 #[derive(Debug, Clone)]
 pub struct Link {
     /// The session.
@@ -58,7 +58,7 @@ pub struct Link {
     pub identity_id: IdentityId,
 }
 
-/// Erases a session. Only its name remains, so that late writes find a tombstone (DESIGN §9).
+/// Erases a session. A tombstone with its id remains, so that late writes are refused (DESIGN §9).
 #[derive(Debug, Clone)]
 pub struct Erase {
     /// The session.
@@ -70,11 +70,11 @@ pub struct Erase {
 pub struct Erased {
     /// The time of the erasure.
     pub at: Timestamp,
-    /// A keyed hash of its owner.
+    /// The keyed hash of the session's owner ([`crate::Keyring::owner`]).
     pub owner: [u8; MAC_BYTES],
-    /// The number of its items.
+    /// The number of items that the session had.
     pub items: u64,
-    /// The number of its turns.
+    /// The number of turns that the session had.
     pub turns: u64,
 }
 
@@ -93,13 +93,13 @@ pub struct NewEvent {
     pub detail: Option<RawJson>,
 }
 
-/// Writes a note if it has the expected version.
+/// Writes a note if its current version is the expected one.
 #[derive(Debug, Clone)]
 pub struct PutNote {
-    /// Its name.
+    /// The note's name.
     pub name: Box<str>,
-    /// The version that the note must have; 0 if it must not exist.
+    /// The version that the note must have; 0 if the note must not exist.
     pub expected: u64,
-    /// The value.
+    /// The new value.
     pub value: Vec<u8>,
 }

@@ -30,7 +30,7 @@ pub struct StartedCopy {
     pub resumed: bool,
 }
 
-/// One row to copy, unchanged from the source.
+/// One step of a copy: a row of the source, to be written unchanged, or the removal of a session's rows.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum CopyRow {
     /// Removes all rows of this session.
@@ -100,7 +100,7 @@ pub trait CopyTarget: Send {
     /// Fails when the store has acquired other contents, or with the store's failures.
     fn begin(&mut self, source: &str) -> Result<StartedCopy, Failure>;
 
-    /// Reads the rows written so far with `query`; only after [`Self::begin`].
+    /// Runs `query` on the rows written so far; only after [`Self::begin`].
     ///
     /// # Errors
     /// Those of `query`, and the store's errors.
@@ -115,9 +115,10 @@ pub trait CopyTarget: Send {
     /// Fails when another run has started, or with the store's failures. In both cases no row is written.
     fn put(&mut self, rows: &[CopyRow]) -> Result<(), Failure>;
 
-    /// Removes the mark, in one transaction. New sessions get numbers above `newest`. Afterwards no file of an SQLite
-    /// store contains the bytes of sessions removed by [`CopyRow::RemoveSession`]: they are overwritten before this returns
-    /// or, if that is not possible, when the store is next opened. PostgreSQL frees them when it vacuums.
+    /// Removes the mark of an unfinished copy, in one transaction. New sessions get numbers above `newest`. Afterwards
+    /// no file of an SQLite store contains the bytes of sessions removed by [`CopyRow::RemoveSession`]: they are
+    /// overwritten before this returns or, if that is not possible, when the store is next opened. PostgreSQL frees
+    /// them when it vacuums.
     ///
     /// # Errors
     /// Fails when another run has started or the path now names another file, or with the store's failures.

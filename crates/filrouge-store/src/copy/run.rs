@@ -88,9 +88,12 @@ impl<'r, 's, V: View + ?Sized> Run<'r, 's, V> {
         }
     }
 
-    /// Copies the commits that the copy does not have yet.
+    /// Copies the commits that the copy does not have yet. `all` is the number of the source's newest commit.
+    ///
+    /// # Errors
+    /// `integrity_error` when the source no longer has the copy's newest commit unchanged.
     pub(super) fn commits(&mut self, all: u64) -> Result<(), Failure> {
-        // The copy's newest commit, until the source's commit with the same number was compared with it.
+        // The copy's newest commit; `None` once the source's commit with the same number has proved equal to it.
         let mut unmatched: Option<LogRow> = None;
         self.copy_target.with_view(&mut |view| {
             unmatched = view.newest_log()?;
@@ -143,8 +146,8 @@ impl<'r, 's, V: View + ?Sized> Run<'r, 's, V> {
         self.report(CopyStage::Sessions, all, all)
     }
 
-    /// Removes sessions that the source no longer has. They were deleted outside filrouge since an earlier run; the copy
-    /// reflects the source.
+    /// Removes sessions that the source no longer has. They were deleted outside filrouge since an earlier run; the
+    /// copy reflects the source.
     fn remove_others(&mut self, pks: &BTreeSet<SessionPk>) -> Result<(), Failure> {
         let mut others = Vec::new();
         self.copy_target.with_view(&mut |view| {

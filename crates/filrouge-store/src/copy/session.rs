@@ -10,7 +10,7 @@ use crate::rows::{EventRow, HeadRow, KeyRow, SessionPk, SessionRow, StoredSessio
 /// The number of rows per read.
 const PAGE: usize = 1000;
 
-/// The rows of a session by which a change is recognized: every write changes at least one of them.
+/// The data of a session by which a change is recognized: every write changes at least one of these fields.
 #[derive(PartialEq)]
 struct State {
     row: SessionRow,
@@ -20,8 +20,8 @@ struct State {
     checkpoints: Vec<u64>,
 }
 
-/// The state of a session. `None` when it does not reveal every change: rows are missing or malformed, or the session may
-/// have drafts, which grow without a change of the head.
+/// The state of a session. `None` when a state would not reveal every change, because rows are missing or malformed or
+/// because the session has open turns, whose drafts grow without a change of the head.
 fn state<V: View + ?Sized>(view: &V, pk: SessionPk) -> Result<Option<State>, Failure> {
     let stored = match view.session_by_pk(pk) {
         Err(failure) if failure.code == ErrorCode::IntegrityError => return Ok(None),
@@ -100,7 +100,7 @@ impl<V: View + ?Sized> Run<'_, '_, V> {
         Ok(())
     }
 
-    /// Writes the rows of all pages, until a page is unreadable or does not advance the cursor.
+    /// Writes the rows of all pages, until a page is empty or unreadable or does not advance the cursor.
     fn pages<T, C: Copy + PartialOrd>(
         &mut self,
         mut at: C,

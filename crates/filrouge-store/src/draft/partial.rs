@@ -5,9 +5,11 @@ use filrouge_types::{Channel, ItemBody, JsonText, RawJson, check_nesting};
 use super::{DraftPiece, PieceKind, StreamId};
 use crate::record::Entry;
 
-/// Converts the draft of a turn that has failed, was cancelled or interrupted into items.
+/// Converts a draft into items when its turn fails, is cancelled or is interrupted, or when the session's next holder
+/// continues the turn.
 ///
-/// A complete call becomes a call. An incomplete one becomes a part of type `tool_call_partial`, which nothing executes.
+/// A complete tool call becomes a tool call. An incomplete one becomes a part of type `tool_call_partial`, which
+/// nothing executes.
 #[must_use]
 pub fn partial_entries(stream: StreamId, pieces: &[DraftPiece]) -> Vec<Entry> {
     let mut entries: Vec<Entry> = Vec::new();
@@ -22,8 +24,7 @@ pub fn partial_entries(stream: StreamId, pieces: &[DraftPiece]) -> Vec<Entry> {
             (_, Channel::Final) => Channel::Partial,
             (_, channel) => channel.clone(),
         };
-        // A complete piece that is the only one of its item includes the array's brackets; otherwise it is one part of
-        // several.
+        // The text of a `Complete` piece is either the array of all parts of its item, or one part of several.
         let is_only_piece = head.kind == PieceKind::Complete && first.text.starts_with('[');
         let parts = if is_only_piece {
             parts.concat()
@@ -39,7 +40,8 @@ pub fn partial_entries(stream: StreamId, pieces: &[DraftPiece]) -> Vec<Entry> {
     entries
 }
 
-/// The number and the unescaped text of the last answer item; `None` when the item holds anything but text.
+/// The number and the unescaped text of the draft's last answer item. `None` when there is none, or when it contains
+/// anything but text.
 pub(crate) fn answer_so_far(pieces: &[DraftPiece]) -> Option<(u64, String)> {
     let is_answer =
         |p: &DraftPiece| p.head.channel == Channel::Final && p.head.kind.can_be_answer();
@@ -56,14 +58,14 @@ pub(crate) fn answer_so_far(pieces: &[DraftPiece]) -> Option<(u64, String)> {
     Some((number, text.to_plain())).filter(|(_, text)| !text.is_empty())
 }
 
-/// Checks assembled parts. Text that is no JSON, or nested too deeply to be read, is stored as a raw text part, so that
-/// every stored item is readable.
+/// Checks the parts of an item, given as JSON. Text that is not JSON, or that is nested too deeply to be read, becomes
+/// a part of type `raw_event`, so that every stored item is readable.
 #[must_use]
 pub fn checked(parts: String) -> RawJson {
     RawJson::parse(&parts).unwrap_or_else(|_| raw_event(&parts))
 }
 
-/// A part of a separate type that contains a text verbatim.
+/// The parts of an item that contains a text verbatim: one part of type `raw_event`.
 #[must_use]
 pub fn raw_event(text: &str) -> RawJson {
     let text = JsonText::from_plain(text);
@@ -71,10 +73,11 @@ pub fn raw_event(text: &str) -> RawJson {
     RawJson::from_checked(format!(r#"[{{"type":"raw_event","event":{text}}}]"#))
 }
 
+/// The JSON of a piece's part; `None` for a piece without content.
 fn part(piece: &DraftPiece) -> Option<String> {
     let text = &piece.text;
     match piece.head.kind {
-        // A withdrawn piece is empty.
+        // The text is empty if a later delta withdrew the piece.
         PieceKind::Complete => Some(text.clone()).filter(|text| !text.is_empty()),
         PieceKind::ToolCall => {
             let (id, name) = piece.head.call.as_ref()?;
@@ -95,7 +98,8 @@ fn part(piece: &DraftPiece) -> Option<String> {
     }
 }
 
-/// The arguments of a call from their text: the JSON object if it is one, else the text as a JSON string.
+/// The JSON of a tool call's arguments. `inner` is their text, escaped as inside a JSON string. The result is the
+/// object if the text is one, `{}` if the text is empty, and otherwise the text as a JSON string.
 #[must_use]
 pub fn arguments(inner: &str) -> String {
     if inner.is_empty() {

@@ -35,7 +35,7 @@ const TRIES: u32 = 64;
 /// The number of sessions whose newest seen version is remembered, even after their rows are evicted.
 const SEEN: usize = 1 << 16;
 
-/// The default limit of cached row bytes.
+/// The default limit of the cached sessions, in bytes of their rows.
 const CACHE_BYTES: u64 = 64 << 20;
 
 /// The cache slot of a session. Its mutex allows one loader or writer at a time.
@@ -64,11 +64,16 @@ pub struct EphemeralSessions {
     entropy: Arc<dyn Entropy>,
     clock: Arc<dyn Clock>,
     store_id: String,
+    /// The time without writes after which the next turn interrupts an open one.
     turn_timeout: Duration,
+    /// The cached sessions.
     held: Mutex<Slots>,
+    /// The newest version of each session that this process has seen.
     seen: sync::Cache<HotKey, Edition>,
     counts: Mutex<EphemeralCounts>,
+    /// What this process no longer trusts ([`crate::Ledger::distrust`]).
     suspects: Mutex<Suspects>,
+    /// Publishes the number of commits of this process.
     commits: watch::Sender<u64>,
 }
 
@@ -127,12 +132,12 @@ impl EphemeralSessions {
         self.with(tenant, session, |held| held.is_some()).await
     }
 
-    /// Executes one write; returns the outcome and the new version. A write that creates sessions may create this one. A
-    /// write that fails with `hot_unavailable` may have taken effect; the answer to a retry is then a replay.
+    /// Executes one write; returns the outcome and the session's version afterwards. A write that fails with
+    /// `hot_unavailable` may have taken effect; the response to a retry is then a replay.
     ///
     /// # Errors
-    /// Those of the rules; `turn_expired` for a turn that may have been trimmed, `limit_exceeded` for one that is too
-    /// large, `hot_unavailable`, and the gate's errors.
+    /// Those of the rules; `turn_expired` for a turn that may have been trimmed, `limit_exceeded` for a turn that is
+    /// too large, `hot_unavailable`, and the gate's errors.
     pub async fn write(&self, command: &Command) -> Result<(Outcome, Edition), Failure> {
         let Some(session) = command.write.session_id() else {
             let what = "a note belongs to no session";
@@ -146,7 +151,8 @@ impl EphemeralSessions {
         answer
     }
 
-    /// Runs a query on a snapshot of only this session; `false`, without running it, when the session is absent.
+    /// Runs a query on a snapshot of only this session. Returns `false`, without running the query, when the session is
+    /// absent.
     ///
     /// # Errors
     /// `hot_unavailable`, `integrity_error`, and the gate's errors.
@@ -171,12 +177,14 @@ impl EphemeralSessions {
         query(&self.snapshot(&HeldRows::default(), &suspects));
     }
 
-    /// Reads the entire session in the form that the ledger adopts, and the version that was read. Two reads of one
-    /// version return the same. Seqs and ordinals count from 1, even if the oldest turns were trimmed. Returns `None`
-    /// when the session is absent or fails verification; in the latter case it is removed, counted and logged.
+    /// Reads the entire session in the form that the ledger adopts; also returns the version that was read. Two reads
+    /// of one version return the same data. Seqs and ordinals count from 1, even if the oldest turns were trimmed.
+    /// Returns `None` when the session is absent or fails verification; in the latter case the session is removed,
+    /// counted and logged.
     ///
     /// # Errors
-    /// `hot_unavailable`, `session_erased`, and the gate's errors; `integrity_error` while the ledger has suspects.
+    /// `hot_unavailable`, `session_erased`, and the gate's errors; `integrity_error` if this process distrusts the
+    /// sessions ([`crate::Ledger::distrust`]).
     pub async fn extract(
         &self,
         tenant: &TenantId,
@@ -210,7 +218,8 @@ impl EphemeralSessions {
         Err(contended(self.named(tenant, session)))
     }
 
-    /// Removes the session; if `expected` is given, only in that version. Returns whether the session is absent afterwards.
+    /// Removes the session; if `expected` is given, only if the session has that version. Returns whether the session
+    /// is absent afterwards.
     ///
     /// # Errors
     /// `hot_unavailable`.
@@ -273,7 +282,7 @@ impl EphemeralSessions {
         slot
     }
 
-    /// Updates the session's size in the cache, or removes its slot when no session is held.
+    /// Updates the session's size in the cache, or removes the slot when no session is cached in it.
     fn weigh(&self, key: HotKey, slot: &Slot, held: Option<&HeldSession>) {
         let mut all = locked(&self.held);
         match held {
@@ -297,6 +306,7 @@ impl EphemeralSessions {
         locked(&self.suspects).clone()
     }
 
+    /// An open turn whose last write is older than this time is interrupted by the next turn.
     fn idle_since(&self, now: Timestamp) -> Timestamp {
         let timeout = i64::try_from(self.turn_timeout.as_micros()).unwrap_or(i64::MAX);
         Timestamp::from_micros(now.as_micros().saturating_sub(timeout))
@@ -308,7 +318,7 @@ impl EphemeralSessions {
     }
 }
 
-/// The approximate overhead of a slot.
+/// The approximate overhead of a slot in bytes.
 const EMPTY_BYTES: u64 = 256;
 
 /// The expected number of cached sessions.

@@ -1,4 +1,4 @@
-//! Selects the part of a conversation that reaches the ledger when not everything does (DESIGN §7).
+//! Selects the items and the metadata that reach the ledger when a policy excludes others (DESIGN §7).
 
 use std::collections::BTreeSet;
 
@@ -6,12 +6,12 @@ use filrouge_types::{ANSWER_IS_COPY, Channel, QUESTION_IS_COPY, RawJson, take_me
 
 use super::ephemeral::{FieldRetention, ItemRetention};
 
-/// Members of a turn's metadata that filrouge adds. They are kept even if a list omits them.
+/// Members of a turn's metadata that filrouge adds. They are kept even if [`FieldRetention::metadata`] omits them.
 pub const OWN_MEMBERS: [&str; 2] = [ANSWER_IS_COPY, QUESTION_IS_COPY];
 
 impl ItemRetention {
-    /// Whether items of this channel are kept. `Conversation` keeps questions and answers, partial answers, the end of a
-    /// turn, links and redactions.
+    /// Whether items of this channel are kept. `Conversation` keeps questions and answers, partial answers, the end of
+    /// a turn, links and redactions.
     #[must_use]
     pub const fn keeps(self, channel: &Channel) -> bool {
         match self {
@@ -32,7 +32,8 @@ impl ItemRetention {
 }
 
 impl FieldRetention {
-    /// The kept members of a turn's metadata, with their spelling unchanged, and the distinct names of the dropped ones.
+    /// The kept members of a turn's metadata, with their spelling unchanged, and the distinct names of the dropped
+    /// ones.
     #[must_use]
     pub fn metadata_of(&self, metadata: &RawJson) -> (RawJson, Vec<String>) {
         let Some(list) = &self.metadata else {

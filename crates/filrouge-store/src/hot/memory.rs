@@ -20,11 +20,12 @@ use recent::RecentCopy;
 
 /// A hot store in memory. Nothing outlives the process.
 ///
-/// It holds at most a given number of bytes. Beyond them it evicts the key that was written least recently, as a unit,
-/// and counts it. Each call also drops a few expired keys.
+/// The store contains at most a given number of bytes. When it is full, it evicts the key that was written least
+/// recently, as a unit, and counts the eviction. Each call also drops a few expired keys.
 pub struct MemoryHot {
     keys: Mutex<Keys>,
-    /// The number of commits. This store never reverts, so the number is a sufficient `nonce`.
+    /// The number of commits. This store never returns to an earlier state, so the number suffices as
+    /// [`Edition::nonce`].
     commits: AtomicU64,
     bounds: HotBounds,
     clock: Arc<dyn Clock>,
@@ -33,9 +34,9 @@ pub struct MemoryHot {
 /// The size of a [`MemoryHot`], and the number of keys that it has dropped.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct MemoryCounts {
-    /// The keys held, including expired ones that are not dropped yet.
+    /// The number of keys, including expired ones that are not dropped yet.
     pub keys: u64,
-    /// Their size in bytes: names, values and the approximate overhead.
+    /// The size of these keys in bytes: names, values and the approximate overhead.
     pub used_bytes: u64,
     /// Keys dropped because they expired.
     pub expired: u64,
@@ -44,7 +45,7 @@ pub struct MemoryCounts {
 }
 
 impl MemoryHot {
-    /// An empty store that holds at most `total_bytes` bytes. `clock` determines expiry.
+    /// An empty store for at most `total_bytes` bytes. `clock` determines expiry.
     #[must_use]
     pub fn new(bounds: HotBounds, total_bytes: u64, clock: Arc<dyn Clock>) -> Self {
         Self {
@@ -55,18 +56,19 @@ impl MemoryHot {
         }
     }
 
-    /// Its current size.
+    /// The current size and the counters of the store.
     #[must_use]
     pub fn counts(&self) -> MemoryCounts {
         self.locked().counts()
     }
 
     fn locked(&self) -> MutexGuard<'_, Keys> {
-        // Each change of a key performs all checks first and then cannot fail, so a panic leaves no key partially changed.
+        // Each change of a key performs all checks first and then cannot fail, so a panic leaves no key partially
+        // changed.
         self.keys.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Runs `work` on the keys.
+    /// Runs one call of the store, `work`, on the keys.
     fn on_keys<T>(&self, work: impl FnOnce(&mut Keys) -> T) -> T {
         let mut keys = self.locked();
         keys.begin(self.clock.now());

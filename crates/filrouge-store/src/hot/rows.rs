@@ -1,4 +1,5 @@
-//! The rows of one session as fields of a hot store: the rows of any ledger, each under a short name.
+//! Stores the rows of one ephemeral session as fields of a hot store. The rows are those of any ledger; each is a field
+//! with a short name.
 //!
 //! Only rows that a write has touched are encoded again, so that the cost of a write depends on its changes and not on
 //! the size of the session.
@@ -18,7 +19,7 @@ mod trim;
 
 pub(super) use trim::Bounds;
 
-/// The number of the only session. MACs cover it, so it is the same in every process.
+/// The session number of the only session. MACs cover the number, so it is the same in every process.
 pub(super) const PK: SessionPk = 1;
 
 /// The rows of one session, or of none, with the changes since the last commit.
@@ -66,7 +67,7 @@ impl HeldRows {
         Ok(held)
     }
 
-    /// All its fields.
+    /// All fields of the session.
     #[cfg(test)]
     pub(super) fn encode(&self) -> Vec<Field> {
         let keys = self.sizes.keys();
@@ -83,7 +84,8 @@ impl HeldRows {
         self.rows.changes.as_ref().is_some_and(touched) || !self.pending.is_empty()
     }
 
-    /// The changes since the last commit; they count as committed from now on.
+    /// Takes the changes since the last commit. They count as committed from now on, so if the commit fails, the caller
+    /// discards these rows.
     pub(super) fn take_change(&mut self) -> Change {
         self.encode_touched();
         let mut change = Change::default();
@@ -130,8 +132,8 @@ impl HeldRows {
         self.rows.heads.get(&PK)
     }
 
-    /// The kind of a modified row among the turns, events and drafts, if there is one. A row that was signed with a key that
-    /// is not in the keyring is not reported.
+    /// The kind of a modified row among the turns, events and drafts, if there is one. A row that was signed with a key
+    /// that is not in the keyring is not reported.
     pub(super) fn find_modified(&self, keyring: &Keyring) -> Option<&'static str> {
         let rows = &self.rows;
         let modified = Some(false);

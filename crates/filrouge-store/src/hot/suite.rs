@@ -1,5 +1,5 @@
-//! The suite that every hot store must pass. A backend's test file names a function that creates an empty [`HotFixture`]
-//! with given limits:
+//! The suite that every hot store must pass. A backend's test file names a function that creates an empty
+//! [`HotFixture`] with given limits:
 //!
 //! ```text
 //! async fn make(bounds: HotBounds) -> filrouge_store::hot::suite::HotFixture { … }
@@ -26,8 +26,8 @@ pub mod together;
 
 pub use fixture::{HotFixture, TestClock, run};
 
-/// Generates a `#[test]` from every test of the suite, over the hot stores that `$make` creates; with `at_once` before
-/// it, a single test of all.
+/// Generates a `#[test]` from every test of the suite, for the hot stores that `$make` creates. With `at_once` before
+/// `$make`, generates a single test that runs all of them in sequence.
 #[macro_export]
 macro_rules! hot_contract_tests {
     ($make:ident) => { $crate::hot_contract_tests! { @list each $make } };

@@ -12,7 +12,8 @@ use super::{
 use crate::command::Command;
 use crate::keyring::Keyring;
 
-/// A ledger that wraps another one: it serves some operations itself and forwards the rest.
+/// A ledger that wraps another one. The methods of this trait can differ from those of the wrapped ledger; every other
+/// operation of [`Ledger`] is forwarded to it.
 #[async_trait]
 pub trait LedgerLayer: Any + Send + Sync {
     /// The wrapped ledger.

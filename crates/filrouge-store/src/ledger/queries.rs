@@ -17,7 +17,7 @@ use crate::read::{
 use crate::rows::View;
 use crate::verify::VerificationReport;
 
-/// Wraps a query so that its result arrives on a channel.
+/// Wraps a query so that its result is sent to the returned receiver.
 fn with_channel<R, F>(query: F) -> (SnapshotQuery, oneshot::Receiver<Result<R, Failure>>)
 where
     R: Send + 'static,
@@ -82,7 +82,7 @@ impl dyn Ledger + '_ {
         result.try_recv().map_err(|_| query_not_run())?
     }
 
-    /// Like `query`, but on a reserved connection, so that it never queues behind user reads.
+    /// Like [`Self::query`], but on a reserved connection, so that the query never queues behind user reads.
     ///
     /// # Errors
     /// Those of the query and of the store.
@@ -193,7 +193,7 @@ impl dyn Ledger + '_ {
             .await
     }
 
-    /// A page of a session's events after number `after`.
+    /// A page of a session's events after number `after`, and the cursor of the next page, if there is one.
     ///
     /// # Errors
     /// `session_not_found`, `integrity_error`.
@@ -211,7 +211,8 @@ impl dyn Ledger + '_ {
         .await
     }
 
-    /// The drafts of a session's open turns. `last_read` is the newest chunk of each recording that the reader has.
+    /// The drafts of a session's open turns. `last_read` gives, for each recording, the number of the newest chunk that
+    /// the reader already has.
     ///
     /// # Errors
     /// `session_not_found`, `integrity_error`.
@@ -238,7 +239,8 @@ impl dyn Ledger + '_ {
             .await
     }
 
-    /// Writes a note if its version is `expected` (0 if it must not exist). Returns `false` if the version differs.
+    /// Writes a note if its version is `expected` (0 if the note must not exist). Returns `false`, and writes nothing,
+    /// if the version differs.
     ///
     /// # Errors
     /// `limit_exceeded`, and the store's errors.

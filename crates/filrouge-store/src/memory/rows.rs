@@ -1,4 +1,4 @@
-//! Stores rows in maps.
+//! Stores the rows of a ledger in maps, and implements [`View`] over them.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -16,6 +16,9 @@ use crate::rows::{
 
 mod tx;
 
+/// The rows of a ledger, or those of one ephemeral session. The keys begin with the session's number. Then follows, for
+/// a turn or a draft, the turn's place; for a record, its first seq; for a chunk, the turn's place and the chunk's
+/// number; for an event, its number; for a checkpoint, its seq.
 #[derive(Default)]
 pub(crate) struct Rows {
     pub(crate) sessions: BTreeMap<SessionPk, SessionRow>,
@@ -34,21 +37,21 @@ pub(crate) struct Rows {
     pub(crate) drafts: BTreeMap<(SessionPk, u64), DraftRow>,
     pub(crate) draft_chunks: BTreeMap<(SessionPk, u64, u64), DraftChunk>,
     pub(crate) checkpoints: BTreeMap<(SessionPk, u64), CheckpointRow>,
-    /// The first seq of the items, for sessions where it is not 1.
+    /// The first seq of the items, for sessions that were created as a part of a session in another ledger.
     pub(crate) floors: BTreeMap<SessionPk, u64>,
-    /// The changes since loading, for the rows of one session in a hot store, which trims the oldest turns; `None` for a
-    /// ledger.
+    /// The changes since the rows were loaded, if they are those of one ephemeral session, whose oldest turns can be
+    /// trimmed; `None` for a ledger.
     pub(crate) changes: Option<RowChanges>,
 }
 
-/// The changes of the rows of one session since they were loaded.
+/// The changes of one session's rows since they were loaded.
 #[derive(Default)]
 pub(crate) struct RowChanges {
     /// The rows that were written or deleted.
     pub(crate) touched: BTreeSet<RowKey>,
     /// Whether all rows but the session's row and head were deleted.
     pub(crate) erased: bool,
-    /// The keys of items by seq.
+    /// The keys of all items by seq, so that trimming finds the keys of the oldest items.
     pub(crate) item_keys: BTreeMap<u64, Vec<ItemId>>,
 }
 
@@ -67,6 +70,7 @@ impl Rows {
         self.turns.values().next()
     }
 
+    /// Records that a row was written or deleted; does nothing for a ledger.
     pub(crate) fn touch(&mut self, key: RowKey) {
         if let Some(changes) = &mut self.changes {
             changes.touched.insert(key);
@@ -196,7 +200,8 @@ impl View for Rows {
             .map_or(self.first_seq(pk)? - 1, |(_, row)| row.last_seq()))
     }
 
-    /// The first seq of the oldest turn if older turns were trimmed.
+    /// The first seq of the oldest turn if older turns were trimmed; otherwise the session's floor, if it has one, or
+    /// 1.
     fn first_seq(&self, pk: SessionPk) -> Result<u64, Failure> {
         let trimmed = self.first_ordinal(pk)? > 1;
         let oldest = self.oldest().filter(|_| trimmed);

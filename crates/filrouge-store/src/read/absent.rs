@@ -7,7 +7,7 @@ use crate::command::{Scope, Viewer};
 use crate::hot::turn_expired;
 use crate::rows::View;
 
-/// The failure for an erased session. Only its owner receives it (DESIGN §9).
+/// The failure for an erased session. Only a caller who could see the session before receives it (DESIGN §9).
 #[must_use]
 pub fn session_erased(id: &SessionId) -> Failure {
     let what = format!("session {:?} was erased", id.as_str());
@@ -15,7 +15,8 @@ pub fn session_erased(id: &SessionId) -> Failure {
         .with_hint("its id is not used again: begin a session with another one")
 }
 
-/// The failure for creating a session whose id another owner uses. No other operation reveals this (P6).
+/// The failure for creating a session whose id another owner uses. No other operation reveals that an id is in use
+/// (P6).
 #[must_use]
 pub fn session_conflict() -> Failure {
     Failure::new(
@@ -44,7 +45,8 @@ pub fn turn_not_found(id: &TurnId) -> Failure {
 }
 
 impl<V: View + ?Sized> VerifiedSnapshot<'_, V> {
-    /// The failure for a turn that the session does not have: expired if the oldest turns were trimmed, else absent.
+    /// The failure for a turn that the session does not have: `turn_expired` if the session's oldest turns were
+    /// trimmed, since the turn may have been one of them; otherwise `turn_not_found`.
     pub(crate) fn no_turn(&self, session: &VerifiedSession, id: &TurnId) -> Failure {
         match self.view.first_ordinal(session.pk) {
             Ok(1) => turn_not_found(id),
@@ -53,7 +55,8 @@ impl<V: View + ?Sized> VerifiedSnapshot<'_, V> {
         }
     }
 
-    /// The failure for a turn of an absent session: an anonymous session may have expired with all its turns.
+    /// The failure for a turn of an absent session: `turn_expired` if the session may have expired with all its turns,
+    /// which only an anonymous one does; otherwise `session_not_found`.
     pub(crate) fn no_session(
         &self,
         scope: &Scope,

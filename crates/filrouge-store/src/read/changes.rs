@@ -1,4 +1,4 @@
-//! The change feed: all commits in order. No later commit is inserted before an earlier one (DESIGN §10).
+//! The change feed: all commits in order. No commit is ever inserted before one that a reader has seen (DESIGN §10).
 //!
 //! A commit gets its number inside its transaction, and transactions write one at a time. So a reader that has seen
 //! commit n has seen all earlier commits.
@@ -20,7 +20,8 @@ mod search;
 
 /// The number of commits per read.
 const COMMITS: usize = 256;
-/// The maximum number of commits that one page examines; bounds the cost of a page whose reader sees few of them.
+/// The maximum number of commits that one page examines. It limits the cost of a page whose reader may see few of their
+/// changes.
 const COMMITS_MAX: u64 = 8192;
 
 /// A position in the feed: after some changes of a commit, or after all of them.
@@ -28,7 +29,7 @@ const COMMITS_MAX: u64 = 8192;
 pub struct ChangeCursor {
     /// The number of the commit; 0 is the beginning.
     pub commit_no: u64,
-    /// The number of its changes that precede the position; `None` for all.
+    /// The number of the commit's changes that precede the position; `None` if all of them do.
     pub preceding: Option<usize>,
 }
 
@@ -145,7 +146,8 @@ pub struct ChangePage {
     pub more: bool,
 }
 
-/// The sessions of a page, each looked up once: the name of each session that the reader may see.
+/// The sessions of a page, so that each is looked up only once: the session's id, or `None` if the reader may not see
+/// its changes.
 type Seen = BTreeMap<SessionPk, Option<SessionId>>;
 
 impl<V: View + ?Sized> VerifiedSnapshot<'_, V> {
@@ -218,7 +220,7 @@ impl<V: View + ?Sized> VerifiedSnapshot<'_, V> {
         Ok(rows.into_iter().find(|row| row.commit_no == previous_no))
     }
 
-    /// The entries of a commit, which must follow `previous`.
+    /// The entries of a commit, which must be the next one after `previous`.
     ///
     /// # Errors
     /// `integrity_error` when the commit was changed; `key_missing`.
@@ -244,6 +246,8 @@ impl<V: View + ?Sized> VerifiedSnapshot<'_, V> {
         entries.ok_or_else(|| broken(ErrorCode::IntegrityError, "is malformed"))
     }
 
+    /// The change that an entry of a commit describes. `None` if the feed does not show such changes, or if the caller
+    /// may not see the session.
     fn change(
         &self,
         scope: &Scope,
@@ -279,7 +283,7 @@ impl<V: View + ?Sized> VerifiedSnapshot<'_, V> {
         }))
     }
 
-    /// The session's name if the caller may see its changes.
+    /// The session's id if the caller may see its changes.
     fn listed(&self, scope: &Scope, pk: SessionPk) -> Result<Option<SessionId>, Failure> {
         // A suspect session of this tenant would have failed the listing check, so this one belongs to another tenant.
         if self.suspects.holds(pk) {

@@ -1,4 +1,4 @@
-//! Checkpoints and leases, verified (DESIGN §6).
+//! Reads and verifies checkpoints and leases (DESIGN §6), and the events of a tenant.
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
@@ -34,8 +34,9 @@ impl<V: View + ?Sized> VerifiedSnapshot<'_, V> {
         Ok(self.get(scope, id)?.head.lease.shown(now))
     }
 
-    /// Whether the caller holds the session at this time and inherited this open turn: the turn was not written to since
-    /// the fence was granted, so the previous holder left it open, and the caller may continue it (DESIGN §6).
+    /// Whether the caller is the session's holder at this time and inherited this open turn: the turn was not written
+    /// to since the fence was granted, so the previous holder left the turn open, and the caller may continue it
+    /// (DESIGN §6).
     ///
     /// # Errors
     /// `session_not_found`, `session_erased`, `turn_not_found`, `integrity_error`.
@@ -77,7 +78,7 @@ impl<V: View + ?Sized> VerifiedSnapshot<'_, V> {
             .transpose()
     }
 
-    /// Like [`Self::checkpoint_at`], but `None` for a checkpoint that fails verification.
+    /// Like [`Self::checkpoint_at`], but also `None` for a checkpoint that cannot be verified.
     pub(crate) fn readable_checkpoint(
         &self,
         session: &VerifiedSession,
@@ -131,7 +132,8 @@ impl<V: View + ?Sized> VerifiedSnapshot<'_, V> {
         Ok(newest)
     }
 
-    /// All checkpoints of a session, newest first; an unreadable one is represented by its seq.
+    /// All checkpoints of a session, newest first. For one that cannot be verified, the result contains `Err` with its
+    /// seq.
     ///
     /// # Errors
     /// `session_not_found`, `session_erased`, `integrity_error`.
@@ -153,8 +155,7 @@ impl<V: View + ?Sized> VerifiedSnapshot<'_, V> {
         Ok(all)
     }
 
-    /// Calls `see` with the events of a tenant's sessions that happened in `from..to`, ordered by time, and with their
-    /// sessions.
+    /// Calls `see` with each event in `from..to` of a tenant's sessions, ordered by time, and with the session's id.
     ///
     /// # Errors
     /// `integrity_error`, `key_missing`; a failure of `see` ends the scan.
@@ -165,7 +166,7 @@ impl<V: View + ?Sized> VerifiedSnapshot<'_, V> {
         see: &mut dyn FnMut(&SessionId, &SessionEvent) -> Result<(), Failure>,
     ) -> Result<(), Failure> {
         let mut after: Option<EventPlace> = None;
-        // Calls overlap, so the events of several sessions alternate.
+        // Live calls overlap, so the events of several sessions alternate: several sessions are cached.
         let mut sessions: HashMap<SessionPk, Option<VerifiedSession>> = HashMap::new();
         loop {
             let rows = self.view.events_at(from, to, after, EVENTS)?;
@@ -194,7 +195,7 @@ impl<V: View + ?Sized> VerifiedSnapshot<'_, V> {
     }
 }
 
-/// Whether the failure concerns the row itself: it was modified, or its key is missing.
+/// Whether the failure concerns only the row: the row was modified, or the key that signed it is missing.
 fn concerns_row(failure: &Failure) -> bool {
     use filrouge_types::ErrorCode::{IntegrityError, KeyMissing};
     matches!(failure.code, IntegrityError | KeyMissing)

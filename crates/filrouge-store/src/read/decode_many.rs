@@ -9,7 +9,7 @@ use super::{VerifiedSession, VerifiedSnapshot};
 use crate::record::{Decoded, MacCheck, RecordFault, RecordFaultKind, RecordRow, decode};
 use crate::rows::View;
 
-/// The number of records from which threads pay off.
+/// The number of records from which several threads are faster than one.
 const PARALLEL_FROM: usize = 128;
 
 impl<V: View + ?Sized> VerifiedSnapshot<'_, V> {

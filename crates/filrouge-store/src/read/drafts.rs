@@ -1,4 +1,4 @@
-//! Drafts, verified.
+//! Reads and verifies drafts.
 
 use std::collections::BTreeMap;
 
@@ -9,20 +9,20 @@ use crate::command::Scope;
 use crate::draft::{Delta, DraftPiece, StreamId, assemble};
 use crate::rows::{DraftChunk, DraftRow, TurnRow, View};
 
-/// The growth of a draft since the reader's last chunk.
+/// The growth of a draft since the newest chunk that the reader has.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DraftNews {
     /// The turn.
     pub turn_id: TurnId,
     /// The recording.
     pub stream: StreamId,
-    /// The recording process.
+    /// The name of the recording process ([`crate::Ledger::writer`]).
     pub writer: Box<str>,
     /// When the recording began.
     pub begun_at: Timestamp,
-    /// The time of its writer's last heartbeat.
+    /// The time of the recording's newest heartbeat.
     pub beat_at: Timestamp,
-    /// The number of its newest chunk; the reader passes it as `last_read` next time.
+    /// The number of the draft's newest chunk; the reader passes it in `last_read` next time.
     pub chunk: u64,
     /// Whether the deltas are the complete draft, rather than those after the reader's chunk.
     pub complete: bool,
@@ -31,8 +31,9 @@ pub struct DraftNews {
 }
 
 impl<V: View + ?Sized> VerifiedSnapshot<'_, V> {
-    /// The drafts of a session's turns. For a recording in `last_read`, the result has only the deltas after the reader's
-    /// chunk; for any other recording, or when later chunks were merged, it has the complete draft.
+    /// The drafts of a session's turns. `last_read` gives, for each recording, the newest chunk that the reader has.
+    /// For these recordings the result has only the deltas after that chunk. It has the complete draft for any other
+    /// recording, or if the reader's chunk was merged with later ones.
     ///
     /// # Errors
     /// `session_not_found`, `session_erased`, `integrity_error`, `key_missing`.
@@ -60,7 +61,8 @@ impl<V: View + ?Sized> VerifiedSnapshot<'_, V> {
     ) -> Result<DraftNews, Failure> {
         let row = self.verified_draft(session, row)?;
         let last_chunk = last_read.get(&row.stream).copied();
-        // If chunks were merged, the first chunk replaces all earlier ones, also for readers that have them.
+        // If chunks were merged, the draft's first chunk replaces all chunks with lower numbers, even for a reader that
+        // has them.
         let complete = last_chunk.is_none_or(|chunk| chunk < row.first_chunk);
         let after = if complete { 0 } else { last_chunk.unwrap_or(0) };
         let chunks = self.draft_chunks(session, &row, after)?;
@@ -108,7 +110,7 @@ impl<V: View + ?Sized> VerifiedSnapshot<'_, V> {
         assemble(deltas).ok_or_else(|| chunk_broken(session, row))
     }
 
-    /// The chunks after `after`; fails if one is missing.
+    /// The draft's chunks numbered above `after`; an integrity failure if one is missing.
     fn draft_chunks(
         &self,
         session: &VerifiedSession,

@@ -8,14 +8,16 @@ use crate::command::Scope;
 use crate::record::{RecordFaultKind, RecordRow};
 use crate::rows::{RECORDS_BYTES, SEQ_MAX, View};
 
-/// The number of records of the first read, and the maximum per read.
+/// The maximum number of records of a page's first read.
 const CHUNK_FIRST: usize = 32;
+/// The maximum number of records of any later read.
 const CHUNK_MAX: usize = 4096;
 
 /// A page of items in order, and the cursor of the next page.
 pub type ItemPage = (Vec<Item>, Option<String>);
 
-/// The number of records that hold the `wanted` items from `next` on, within the page's byte limit; at least one.
+/// The number of records that contain the `wanted` items from seq `next` on, or fewer if the page reaches its byte
+/// limit before. `bytes` is the page's size so far; the records' sizes are added to it.
 fn records_needed(rows: &[RecordRow], next: u64, wanted: usize, bytes: &mut usize) -> usize {
     let last = next.saturating_add(wanted as u64) - 1;
     let mut count = 0;
@@ -67,7 +69,7 @@ impl<V: View + ?Sized> VerifiedSnapshot<'_, V> {
         let mut page: Vec<Item> = Vec::with_capacity(limit.min(1024));
         let mut bytes = 0;
         let mut redactions = Redactions::default();
-        // A position after the last possible item means the end.
+        // An `after` beyond the last possible seq counts as the last possible seq, so the page is empty.
         let mut next = (after.min(SEQ_MAX) + 1).max(self.view.first_seq(session.pk)?);
         let mut previous: Option<Link> = genesis_for(next).copied();
         let mut chunk = CHUNK_FIRST;
@@ -78,7 +80,8 @@ impl<V: View + ?Sized> VerifiedSnapshot<'_, V> {
                 return Err(session.broken(Some(next), RecordFaultKind::Missing));
             }
             let needed = records_needed(&rows, next, wanted, &mut bytes);
-            // Most records hold several items. The average so far limits how many records are fetched needlessly.
+            // Most records contain several items. The next read is sized by the average of this one, so that few
+            // records are read needlessly.
             chunk = CHUNK_MAX.min(wanted.div_ceil(items_per_record(&rows[..needed])));
             for decoded in self.decode_many(session, &rows[..needed]) {
                 let decoded = decoded?;
@@ -106,7 +109,8 @@ impl<V: View + ?Sized> VerifiedSnapshot<'_, V> {
         Ok((page, more.then(|| end.to_string())))
     }
 
-    /// Checks that the last item read is the head's newest, and that no item follows it.
+    /// Checks that the last item read (`last`, with its link) is the newest one by the head, and that no item is stored
+    /// after it.
     fn check_end(
         &self,
         session: &VerifiedSession,

@@ -14,7 +14,7 @@ const EACH_TURN: usize = 500;
 pub type SessionPage = (Vec<Session>, Option<String>);
 /// A page of turns in order, and the cursor of the next page.
 pub type TurnPage = (Vec<Turn>, Option<String>);
-/// A turn of a page, with its next version if the page contains it.
+/// A turn of a page. `replaced_by` is the turn's next version, if it has one and the page read it.
 pub(super) struct ListedTurn {
     pub(super) row: TurnRow,
     pub(super) replaced_by: Option<TurnId>,
@@ -60,7 +60,7 @@ pub struct TurnQuery {
     pub include_redacted: bool,
     /// The order.
     pub order: TurnOrder,
-    /// The start of the page.
+    /// The cursor that the previous page returned; `None` for the first page.
     pub cursor: Option<String>,
     /// The maximum number of turns.
     pub limit: usize,
@@ -125,7 +125,8 @@ impl<V: View + ?Sized> VerifiedSnapshot<'_, V> {
     /// One turn.
     ///
     /// # Errors
-    /// `session_not_found`, `turn_not_found`, `turn_expired` where turns are trimmed, `turn_mismatch`, `integrity_error`.
+    /// `session_not_found`, `turn_not_found`, `turn_expired` where turns are trimmed, `turn_mismatch`,
+    /// `integrity_error`.
     pub fn turn(&self, scope: &Scope, session: &SessionId, id: &TurnId) -> Result<Turn, Failure> {
         let Some(loaded) = self.find(scope, session)? else {
             return Err(self.no_session(scope, session, id)?);
@@ -209,7 +210,8 @@ impl<V: View + ?Sized> VerifiedSnapshot<'_, V> {
         } else {
             from
         };
-        // A cursor may point between a turn's versions; the turn's earlier versions then precede it.
+        // `ordinal` is that of the turn before the page. A cursor may point between a turn's versions; the turn then
+        // also has versions before the page.
         let mut ordinal = if from & 0xff == 0 {
             (from >> 8).saturating_sub(1)
         } else {
@@ -253,7 +255,7 @@ impl<V: View + ?Sized> VerifiedSnapshot<'_, V> {
         }
     }
 
-    /// The page of turns from the newest back.
+    /// The page of turns, newest first, and the cursor of the next page.
     fn newest_turns(
         &self,
         session: &VerifiedSession,

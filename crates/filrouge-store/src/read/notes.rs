@@ -1,4 +1,4 @@
-//! Notes and events, verified.
+//! Reads and verifies notes and events.
 
 use filrouge_types::{ErrorCode, Failure, SessionEvent, SessionId};
 

@@ -1,4 +1,4 @@
-//! Turns in their public form: projections of their items (DESIGN §3).
+//! Builds turns in their public form from their items (DESIGN §3).
 
 use filrouge_types::{Channel, Failure, Item, JsonText, Role, Timestamp, Turn, TurnId, TurnStatus};
 
@@ -45,7 +45,8 @@ impl<V: View + ?Sized> VerifiedSnapshot<'_, V> {
         Ok(turns)
     }
 
-    /// Like [`Self::project`], for a turn that this transaction has just written: `fresh` saves reading its items back.
+    /// Like [`Self::project`], for a turn that this transaction has just written. `fresh` contains the turn's newest
+    /// items, which then need not be read back.
     pub(crate) fn project_fresh(
         &self,
         session: &VerifiedSession,
@@ -56,7 +57,7 @@ impl<V: View + ?Sized> VerifiedSnapshot<'_, V> {
         cache.fresh = Some(fresh);
         let newer = self.next_version(session, row)?;
         let turn = cache.project(row, newer.map(|n| n.turn_id))?;
-        // A damaged store may not return what was written; the next read reports that.
+        // A damaged store may fail to return what was written; the next read reports that failure.
         debug_assert!(
             self.project(session, row).map_or(true, |read| read == turn),
             "a written turn differs when it is read back"
@@ -110,9 +111,9 @@ impl<V: View + ?Sized> VerifiedSnapshot<'_, V> {
 pub(crate) struct NewBatch<'a> {
     /// The batch.
     pub(crate) batch: &'a Batch,
-    /// Its turn.
+    /// The turn of the batch.
     pub(crate) turn_id: TurnId,
-    /// The seq of its first item.
+    /// The seq of the batch's first item.
     pub(crate) first_seq: u64,
     /// The time of the commit.
     pub(crate) created_at: Timestamp,
@@ -136,7 +137,8 @@ pub fn turn_len(turn: &Turn) -> usize {
 /// The number of turns of a page whose records are read at once.
 const TURNS_AT_ONCE: usize = 128;
 
-/// The maximum average number of items per turn at which a page's turns are read at once.
+/// The records of a page's turns are read at once if the session has fewer than this many items per turn of the page,
+/// from the first to the last item of these turns.
 const CLOSE_BY: u64 = 16;
 
 type Entries = Vec<(Item, Vec<Event>)>;
@@ -147,7 +149,8 @@ struct ItemCache<'a, 'b, V: ?Sized> {
     session: &'a VerifiedSession,
     fresh: Option<NewBatch<'a>>,
     runs: Vec<Entries>,
-    /// The index of the run of the last lookup: turns are projected in order.
+    /// The index of the run in which the last lookup succeeded. The next one starts there, because turns are projected
+    /// in order.
     recent: usize,
     /// The size of the records that were read one by one since the runs were last dropped.
     bytes: usize,
@@ -167,15 +170,15 @@ impl<'a, 'b, V: View + ?Sized> ItemCache<'a, 'b, V> {
         }
     }
 
-    /// Drops the cached items; bounds the memory of a long page.
+    /// Drops the cached items, so that a long page needs little memory.
     fn drop_runs(&mut self) {
         self.runs.clear();
         self.recent = 0;
         self.bytes = 0;
     }
 
-    /// Reads the records of all these turns at once if few other turns' items are between them. Of large turns it reads
-    /// the first [`RECORDS_BYTES`], unpacked.
+    /// Reads the records of all these turns at once, if there are few other items between them. Stops after
+    /// [`RECORDS_BYTES`] of unpacked records.
     fn prefetch(&mut self, page: &[ListedTurn]) -> Result<(), Failure> {
         let first = page.iter().map(|t| t.row.first_seq).min().unwrap_or(0);
         let last = page.iter().map(|t| t.row.last_seq).max().unwrap_or(0);
@@ -340,8 +343,8 @@ impl<'a, 'b, V: View + ?Sized> ItemCache<'a, 'b, V> {
         })
     }
 
-    /// The time at which the turn was redacted. All items that the projection uses must have lost their content; a
-    /// restored older record has content.
+    /// The time at which the turn was redacted; `None` if it was not. Fails if an item that the projection uses still
+    /// has content, as after somebody put back an older record.
     fn deleted_at(&mut self, row: &TurnRow) -> Result<Option<Timestamp>, Failure> {
         if row.redacted_by == 0 {
             return Ok(None);

@@ -1,4 +1,4 @@
-//! Returns an item without content only when a chained redaction names it (DESIGN §9).
+//! Checks that a redaction in the session's chain names each item without content (DESIGN §9).
 
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
@@ -9,13 +9,14 @@ use super::{VerifiedSession, VerifiedSnapshot};
 use crate::record::{Event, RecordFaultKind, Seqs};
 use crate::rows::View;
 
-/// A cache of redactions for a page: the seqs that each redaction names, by the redaction's seq. Each is read once.
+/// The redactions that a read has met, by their seqs, so that each is read only once: the seqs that the redaction
+/// names, or `None` if no redaction is stored there.
 #[derive(Default)]
 pub(crate) struct Redactions(BTreeMap<u64, Option<Seqs>>);
 
 impl<V: View + ?Sized> VerifiedSnapshot<'_, V> {
-    /// Checks that each redacted item is named by the redaction that it points to. `redacted` holds pairs of the item's
-    /// seq and the redaction's.
+    /// Checks that each redacted item is named by the redaction to which it points. `redacted` contains pairs: the
+    /// item's seq and the redaction's seq.
     pub(super) fn check_redactions(
         &self,
         session: &VerifiedSession,
@@ -49,7 +50,7 @@ impl<V: View + ?Sized> VerifiedSnapshot<'_, V> {
     }
 }
 
-/// The seqs that an item's events redact.
+/// The seqs that an item's events redact; `None` if the item is not a redaction.
 pub(crate) fn redacted_seqs(events: &[Event]) -> Option<&Seqs> {
     events.iter().find_map(|e| match e {
         Event::Redact(seqs) => Some(seqs),

@@ -1,4 +1,5 @@
-//! Turns and items of a span, for restoring a conversation: first the turn rows, then their items.
+//! Reads a span of a session's turns and items, to restore a conversation: first the turn rows, then their items. Also
+//! reads items with the inputs of their links.
 
 use filrouge_types::{ErrorCode, Failure, Item, RequestId};
 
@@ -8,8 +9,8 @@ use crate::record::{ChainedItem, CommitmentProof, RecordFaultKind, decode_chaine
 use crate::rows::{TurnRow, View};
 
 impl<V: View + ?Sized> VerifiedSnapshot<'_, V> {
-    /// Turn rows from the newest back, at most `limit`, below `before` (the last place of the previous span), with every
-    /// version of each turn. An empty result means that all rows were read.
+    /// At most `limit` turn rows, newest first, with every version of each turn. `before` is the place of the last row
+    /// that the previous call returned, or `None` for the first call. An empty result means that all rows were read.
     ///
     /// # Errors
     /// `integrity_error` when a row was changed or one is missing.
@@ -100,7 +101,8 @@ impl<V: View + ?Sized> VerifiedSnapshot<'_, V> {
         mut see: impl FnMut(ChainedItem) -> Result<(), Failure>,
     ) -> Result<(), Failure> {
         let mut next = self.view.first_seq(session.pk)?;
-        // The record of the first stored item holds the link before it, under its MAC.
+        // If the first items were trimmed, the link before the first stored item is known only from that item's record,
+        // whose MAC covers it.
         let mut link = (next == 1).then_some(GENESIS);
         let mut redactions = Redactions::default();
         while next <= session.head.last_seq {
@@ -131,7 +133,7 @@ impl<V: View + ?Sized> VerifiedSnapshot<'_, V> {
         Ok(())
     }
 
-    /// The link of the item at `seq`; `None` when the session has fewer items.
+    /// The link of the item at `seq`; `None` when no item is stored at this seq.
     pub(crate) fn link_at(
         &self,
         session: &VerifiedSession,
@@ -140,9 +142,10 @@ impl<V: View + ?Sized> VerifiedSnapshot<'_, V> {
         Ok(self.chained_at(session, seq)?.map(|one| one.link))
     }
 
-    /// Whether the request whose fingerprint `stored` is in the item at `seq` had the same body as the request with
-    /// fingerprint `current`. The result is also `true`, so that the retry is accepted, if part of the item's record is
-    /// redacted (a comparison would reveal content) or the turn was recorded elsewhere (the fingerprints are not comparable).
+    /// Whether a request has the same body as an earlier one. `stored` is the fingerprint of the earlier request, from
+    /// an event of the item at `seq`; `current` is that of the new request. The result is also `true`, so that a retry
+    /// is accepted, in two cases: part of the item's record is redacted, so that a comparison would reveal content; or
+    /// the turn was recorded elsewhere, so that the fingerprints are not comparable.
     pub(crate) fn same_request(
         &self,
         session: &VerifiedSession,
@@ -162,7 +165,7 @@ impl<V: View + ?Sized> VerifiedSnapshot<'_, V> {
         })
     }
 
-    /// Whether a turn was recorded elsewhere: its fingerprints were computed with another key.
+    /// Whether a turn was recorded elsewhere, so that its fingerprints were computed with another key.
     fn is_foreign(&self, session: &VerifiedSession, row: &TurnRow) -> Result<bool, Failure> {
         if !session.head.adopted {
             return Ok(false);
@@ -181,7 +184,8 @@ impl<V: View + ?Sized> VerifiedSnapshot<'_, V> {
         Ok(items.into_iter().find(|i| i.item.seq == seq))
     }
 
-    /// The items of the record that contains `seq`; none when the session has fewer items.
+    /// The items of the record at or before `seq`, which contains `seq` if the session has this item; none when there
+    /// is no record.
     fn record_around(
         &self,
         session: &VerifiedSession,
@@ -196,7 +200,7 @@ impl<V: View + ?Sized> VerifiedSnapshot<'_, V> {
         Ok(items)
     }
 
-    /// The turn of a request, if it exists; also in an adopted session.
+    /// The turn that a request started, even in an adopted session; `None` if there is none.
     ///
     /// # Errors
     /// `integrity_error`.

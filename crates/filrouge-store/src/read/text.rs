@@ -2,7 +2,8 @@
 
 use filrouge_types::RawJson;
 
-/// Merges two JSON objects; members of the second one replace those of the first. `{}` when both are absent.
+/// Merges two JSON objects. A member of the second one replaces the member of the same name in the first. `{}` when
+/// both are absent.
 #[must_use]
 pub fn merged(first: Option<&RawJson>, second: Option<&RawJson>) -> RawJson {
     match (first, second) {

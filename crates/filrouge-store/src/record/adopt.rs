@@ -9,8 +9,9 @@ use crate::chain::{self, Link, LinkScope};
 use crate::codec::WriteBytes;
 use crate::keyring::{Keyring, MAC_BYTES};
 
-/// Builds a record of the first of `items` and of those after it that share its turn and its time, within the size limits
-/// of a record. Returns the row and its last link, or `Err` with the seq of the item whose link does not match its data.
+/// Builds one record from the beginning of `items`: from the first item and the following ones with the same turn and
+/// time, within the size limits of a record. `previous` is the link before the first item. Returns the row and the link
+/// of its last item, or `Err` with the seq of an item whose link does not match its data.
 ///
 /// # Errors
 /// The outer error: the compressor fails, or `limit_exceeded` for an item that exceeds the size of a record.

@@ -15,9 +15,9 @@ use crate::chain::{self, SALT_BYTES};
 use crate::codec::WriteBytes;
 use crate::keyring::Entropy;
 
-/// The maximum items of one record, and the content bytes at which a record ends. They bound the cost of reading one
-/// item.
+/// The maximum number of items of one record. It limits the cost of reading one item.
 pub(super) const RECORD_ITEMS: usize = 64;
+/// The number of unpacked bytes at which a record ends. It limits the cost of reading one item.
 pub(super) const RECORD_BYTES: usize = 128 * 1024;
 
 /// The maximum unpacked bytes of one record; it exceeds the size of any item within the limits of DESIGN §8.
@@ -44,8 +44,8 @@ pub(super) struct SealedItem {
     pub(super) commitment: [u8; 32],
 }
 
-/// Whether a stored item equals this one, including its content. For a redacted item, only
-/// the key and kind can be compared.
+/// Whether a stored item equals this one, including its content. If the stored item was redacted, only the item ids,
+/// roles, channels and variants are compared.
 #[must_use]
 pub fn is_repeated(item: &ItemBody, stored: &Item) -> bool {
     fn kind(item: &ItemBody) -> (&Option<ItemId>, Role, &Channel, Variant) {
@@ -57,7 +57,7 @@ pub fn is_repeated(item: &ItemBody, stored: &Item) -> bool {
     }
 }
 
-/// The fingerprint that equal items share: fields without events, and content.
+/// A fingerprint of an item's fields, without events, and of its content. Equal items have equal fingerprints.
 #[must_use]
 pub fn item_fingerprint(item: &ItemBody) -> [u8; 16] {
     chain::fingerprint(&[&encode_fields(item, &[]), item.parts.as_str().as_bytes()])
@@ -72,17 +72,18 @@ pub struct SealedRecord {
     pub(super) body: Vec<u8>,
 }
 
-/// A caller's items, packed and with their commitments, computed outside the transaction so that a writer only links them.
+/// A caller's items, packed and with their commitments, computed outside the transaction so that a writer only links
+/// them.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 pub struct Batch {
     /// The records, in order.
     #[serde(skip)]
     pub records: Vec<SealedRecord>,
-    /// The packed entries, so that a write can build its answer without reading the items back.
+    /// The packed entries, so that a write can build its outcome without reading the items back.
     entries: Vec<Entry>,
 }
 
-/// One item with the turn's events that it carries.
+/// One item, with the events that it records.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Entry {
     /// The item.
@@ -107,7 +108,7 @@ impl Batch {
         &self.entries
     }
 
-    /// The distinct agents that its items name.
+    /// The distinct agents that the items name.
     #[must_use]
     pub fn agents(&self) -> BTreeSet<&str> {
         let agents = self.entries.iter().map(|e| e.item.agent.as_deref());
@@ -137,7 +138,7 @@ impl Batch {
         Ok(Self { records, entries })
     }
 
-    /// The item at `index` as written at `seq`, with its events.
+    /// The item at `index`, as it was written at `seq`, with its events; `None` if the batch has fewer items.
     pub(crate) fn placed(
         &self,
         index: usize,
@@ -162,13 +163,13 @@ impl Batch {
         self.entries.len() as u64
     }
 
-    /// The number of bytes that it occupies in a store.
+    /// The number of bytes that the packed items occupy in a store.
     #[must_use]
     pub fn stored_len(&self) -> usize {
         self.records.iter().map(|r| r.body.len()).sum()
     }
 
-    /// Its items, in order.
+    /// The items, in order.
     pub fn items(&self) -> impl Iterator<Item = &ItemBody> {
         self.entries.iter().map(|entry| &entry.item)
     }

@@ -20,7 +20,7 @@ thread_local! {
 
 fn unpack(raw_len: usize, body: &[u8]) -> std::io::Result<Vec<u8>> {
     if raw_len > RAW_MAX {
-        // The length is not verified yet, so it must not decide how much memory is allocated.
+        // The length is not verified yet, so it must not cause an arbitrarily large allocation.
         return Err(std::io::ErrorKind::InvalidData.into());
     }
     DECOMPRESSOR.with_borrow_mut(|slot| {
@@ -54,7 +54,7 @@ pub enum MacCheck {
     Unverified,
 }
 
-/// A fault of a record, with its seq.
+/// A fault of a record, and where it is.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RecordFault {
     /// The first affected seq.
@@ -72,7 +72,7 @@ pub enum RecordFaultKind {
     Mac,
     /// The key is not in the ring.
     KeyMissing(KeyId),
-    /// The content is missing and no redaction names it.
+    /// An item has no content, and no redaction names the item.
     Contentless,
     /// The previous link does not match.
     Gap,
@@ -100,8 +100,8 @@ impl fmt::Display for RecordFaultKind {
 pub struct Decoded {
     /// The items, with the turn's events they carry.
     pub items: Vec<(Item, Vec<Event>)>,
-    /// The seqs of items without content, each with the seq of the redaction to which it points. A caller
-    /// that returns the items must first check that redaction.
+    /// The seqs of items without content, each with the seq of the redaction to which the item points. A caller that
+    /// returns the items must first check that this redaction names them.
     pub redacted: Vec<(u64, u64)>,
     /// The link before the first item.
     pub previous: Link,
@@ -191,25 +191,26 @@ fn decode_each(
     Ok((head.previous, last))
 }
 
-/// An item with all inputs of its link, so that a third party can recompute it (DESIGN §9).
+/// An item with all inputs of its link except the previous link, so that a third party can recompute the link (DESIGN
+/// §9).
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ChainedItem {
     /// The item.
     pub item: Item,
-    /// The turn's changes that it records.
+    /// The events that the item records.
     pub events: Vec<Event>,
-    /// The input of its commitment.
+    /// The salt or, after a redaction, the commitment.
     pub proof: CommitmentProof,
-    /// Its link.
+    /// The item's link.
     pub link: Link,
 }
 
-/// The other input of an item's commitment, besides the content.
+/// The data from which an item's commitment is known.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum CommitmentProof {
-    /// The salt of an existing content.
+    /// The item has its content. The commitment is computed from the content and this salt.
     Salt([u8; SALT_BYTES]),
-    /// The stored commitment, after the content was redacted.
+    /// The content was redacted, so the commitment is stored.
     Erased {
         /// The commitment.
         commitment: [u8; 32],

@@ -10,8 +10,9 @@ use crate::chain::{self, SALT_BYTES};
 use crate::codec::{ByteReader, Malformed, WriteBytes};
 use crate::keyring::Keyring;
 
-/// The record without the contents of the items in `named`; `None` if none of them still has content. `decoded` is the
-/// verified record: a modified record must not be signed again.
+/// The record without the contents of the items in `named`; `None` if none of them still has content. The items then
+/// point to the redaction at `redaction_seq`. `decoded` proves that the record was verified, because a modified record
+/// must not be signed again.
 ///
 /// # Errors
 /// [`ErrorCode::Internal`] when the compressor fails.

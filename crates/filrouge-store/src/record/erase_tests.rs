@@ -1,4 +1,4 @@
-//! Erasing removes contents and keeps links and all other data.
+//! Redacting a record removes contents and keeps links and all other data.
 
 use filrouge_types::{
     Channel, ItemBody, RawJson, Role, SessionId, TenantId, Timestamp, TurnId, Variant,

@@ -12,14 +12,14 @@ use crate::codec::{ByteReader, Malformed, WriteBytes};
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct StartEvent {
-    /// The caller's key.
+    /// The caller's idempotency key.
     pub request_id: RequestId,
-    /// The identity of the user.
+    /// The identity of the user; `None` for an anonymous one.
     pub identity_id: Option<IdentityId>,
     /// The fingerprint of the request's body; [`salted`] when stored.
     #[serde(with = "crate::hex")]
     pub fingerprint: [u8; 16],
-    /// The turn it replaces.
+    /// The turn that this turn replaces, if any.
     pub replaces: Option<TurnId>,
     /// The application's labels and settings.
     #[serde(flatten)]
@@ -40,11 +40,11 @@ pub struct CloseEvent {
     /// Whether the translated answer is a copy of the neutral one.
     #[serde(rename = "answer_translated_is_fallback")]
     pub fallback: bool,
-    /// Metadata to merge into the turn's; its members replace those of the start.
+    /// Metadata to merge into the turn's. A member replaces the start's member of the same name.
     pub metadata: Option<RawJson>,
 }
 
-/// A change of a turn.
+/// What an item records besides its content: a change of its turn, or a redaction.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", deny_unknown_fields)]
 pub enum Event {
@@ -123,7 +123,8 @@ impl Event {
         }
     }
 
-    /// Whether it redacts `seq` or a later one. A redaction may name only earlier items.
+    /// Whether the event redacts the item at `seq` or a later one. The item at `seq` records the event, and a redaction
+    /// may name only earlier items.
     pub(crate) fn names_from(&self, seq: u64) -> bool {
         matches!(self, Self::Redact(seqs) if seqs.last() >= seq)
     }

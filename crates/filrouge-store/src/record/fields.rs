@@ -5,6 +5,7 @@ use filrouge_types::{Channel, ItemBody, ItemId, RawJson, Role, Variant};
 use super::event::Event;
 use crate::codec::{ByteReader, Malformed, WriteBytes};
 
+// The bits of the byte that states which optional fields an item has.
 const HAS_ID: u8 = 1;
 const HAS_AGENT: u8 = 2;
 const HAS_MODEL: u8 = 4;
@@ -65,6 +66,7 @@ pub(super) fn encode_fields(item: &ItemBody, events: &[Event]) -> Vec<u8> {
     out
 }
 
+/// Decodes an item's fields and events. The returned item has no parts yet.
 pub(super) fn decode_fields(bytes: &[u8]) -> Result<(ItemBody, Vec<Event>), Malformed> {
     let mut r = ByteReader(bytes);
     let role = Role::from_code(r.byte()?).ok_or(Malformed)?;

@@ -1,10 +1,10 @@
-//! Sets of seqs as ranges; a redaction names its items by such a set.
+//! Sets of seqs, stored as ranges. A redaction names the redacted items by a set of seqs.
 
 use serde::{Deserialize, Serialize};
 
 use crate::codec::{ByteReader, Malformed, WriteBytes};
 
-/// A set of seqs, as ascending ranges with a gap between any two.
+/// A set of seqs: ascending ranges, with a gap between each range and the next.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "Ranges")]
 pub struct Seqs {
@@ -27,8 +27,8 @@ impl TryFrom<Ranges> for Seqs {
 }
 
 impl Seqs {
-    /// The set of these ranges (first and last seq each), in any order. `None` when a range is empty or begins before seq
-    /// 1.
+    /// The set of these ranges (first and last seq each), in any order. `None` when a range is empty or begins before
+    /// seq 1.
     pub fn of(ranges: impl IntoIterator<Item = (u64, u64)>) -> Option<Self> {
         let mut ranges: Vec<(u64, u64)> = ranges.into_iter().collect();
         ranges.sort_unstable();

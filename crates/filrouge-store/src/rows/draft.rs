@@ -7,24 +7,24 @@ use crate::codec::{ByteReader, WriteBytes};
 use crate::draft::{Delta, StreamId, decode, encode};
 use crate::keyring::{Domain, KeyId, Keyring, MAC_BYTES, equal_macs};
 
-/// The draft of an open turn: its recorder and the range of its chunks.
+/// The header of an open turn's draft: the recording and the numbers of the draft's chunks.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DraftRow {
-    /// The turn's place; the row's key together with the session.
+    /// The turn's place. The session's number and the place are the row's key.
     pub place: u64,
     /// The turn.
     pub turn_id: TurnId,
     /// The recording.
     pub stream: StreamId,
-    /// The recording process.
+    /// The name of the recording process ([`crate::Ledger::writer`]).
     pub writer: Box<str>,
     /// When the recording began.
     pub begun_at: Timestamp,
-    /// The time of its writer's last heartbeat.
+    /// The time of the recording's newest heartbeat.
     pub beat_at: Timestamp,
-    /// The number of its first chunk; the chunks from this one on contain the complete draft.
+    /// The number of the draft's first chunk. The chunks from this one on contain the complete draft.
     pub first_chunk: u64,
-    /// The number of its newest chunk; one less than the first when it has none.
+    /// The number of the draft's newest chunk; `first_chunk - 1` when the draft has no chunk.
     pub last_chunk: u64,
     key_id: KeyId,
     mac: [u8; MAC_BYTES],

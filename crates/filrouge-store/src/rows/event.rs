@@ -1,4 +1,5 @@
-//! Events of a session, for key figures (DESIGN §6): numbered, indexed by key, each row under its own MAC.
+//! Events of a session, from which key figures are computed (DESIGN §6): numbered, indexed by key, each row under its
+//! own MAC.
 
 use filrouge_types::{EventKey, RawJson, SessionEvent};
 

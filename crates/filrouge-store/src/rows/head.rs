@@ -7,12 +7,13 @@ use crate::chain::{GENESIS, Link};
 use crate::codec::{ByteReader, Malformed, WriteBytes};
 use crate::keyring::{Domain, KeyId, Keyring, MAC_BYTES, equal_macs};
 
-/// The format byte of the head of an adopted session.
+/// The format byte of a head with [`HeadRow::adopted`].
 const ADOPTED: u8 = 2;
-/// The number added to the format byte of a head that has a lease, checkpoints or a redaction.
+/// The number added to the format byte of a head that stores a lease, checkpoints or a redaction.
 const EXTENDED: u8 = 2;
 
-/// The newest lease of a session (DESIGN §6). The row keeps it after a release or expiry, because fences only grow.
+/// The newest lease of a session (DESIGN §6). It stays in the head after it is released or has expired, because the
+/// next fence must be greater.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct HeadLease {
     /// The newest fence that was granted; 0 before the first.
@@ -44,7 +45,7 @@ impl HeadLease {
         !self.holder.is_empty() && now < self.expires_at
     }
 
-    /// The public record.
+    /// The lease as callers see it at the time `now`.
     #[must_use]
     pub fn shown(&self, now: Timestamp) -> Lease {
         let live = self.is_live(now);
@@ -56,12 +57,12 @@ impl HeadLease {
     }
 }
 
-/// The head's summary of a session's checkpoints; it reveals a missing one.
+/// The head's summary of a session's checkpoints, by which a missing checkpoint is noticed.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct HeadCheckpoints {
     /// The number of checkpoints.
     pub count: u64,
-    /// The seq of the newest one.
+    /// The seq of the newest checkpoint; 0 when there is none.
     pub newest: u64,
     /// The seq of the newest redaction; 0 for none. Checkpoints at older seqs are refused.
     pub redacted: u64,
@@ -107,7 +108,8 @@ pub struct HeadRow {
     pub open_turns: u64,
     /// The link of the newest item.
     pub link: Link,
-    /// Whether the session was adopted. Its turn ids may not be derived from this keyring.
+    /// Whether turn ids of the session were derived with another installation's keyring, because the session was
+    /// adopted.
     pub adopted: bool,
     /// When a turn last began or ended.
     pub updated_at: Timestamp,

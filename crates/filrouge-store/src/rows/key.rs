@@ -1,10 +1,10 @@
-//! Callers' keys as stored: hashed to 16 bytes.
+//! Callers' idempotency keys as stored: hashed to 16 bytes.
 
 use filrouge_types::{EventKey, ItemId, RequestId};
 
 use crate::chain::fingerprint;
 
-/// The row that maps a key to its item or its request.
+/// The row by which an item or a request is found by its key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct KeyRow {
     /// [`item_key`] or [`request_key`].
@@ -13,19 +13,19 @@ pub struct KeyRow {
     pub seq: u64,
 }
 
-/// The 16 bytes that index a request's key, among the items' keys.
+/// The stored form of a request's key. It is in the same index as the items' keys.
 #[must_use]
 pub fn request_key(id: &RequestId) -> [u8; 16] {
     fingerprint(&[b"request key", id.as_str().as_bytes()])
 }
 
-/// The 16 bytes that index an event's key.
+/// The stored form of an event's key.
 #[must_use]
 pub fn event_key(key: &EventKey) -> [u8; 16] {
     fingerprint(&[b"event key", key.as_str().as_bytes()])
 }
 
-/// The 16 bytes that index an item's key.
+/// The stored form of an item's key.
 #[must_use]
 pub fn item_key(id: &ItemId) -> [u8; 16] {
     fingerprint(&[b"item key", id.as_str().as_bytes()])

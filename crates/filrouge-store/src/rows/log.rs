@@ -18,7 +18,7 @@ pub enum Change {
     Patched,
     /// The session was erased.
     Erased,
-    /// An event was recorded. The entry stores its number instead of a first seq.
+    /// An event was recorded. The entry stores the event's number instead of a first seq.
     Event,
     /// The note with this name was written; it belongs to no session.
     Note(Box<str>),
@@ -26,7 +26,7 @@ pub enum Change {
     Draft,
     /// The session's lease was changed.
     Lease,
-    /// A checkpoint was written. The entry stores its seq instead of a first seq.
+    /// A checkpoint was written. The entry stores the checkpoint's seq instead of a first seq.
     Checkpoint,
 }
 
@@ -35,11 +35,12 @@ pub enum Change {
 pub struct LogEntry {
     /// The session; 0 for a note.
     pub pk: SessionPk,
-    /// The first seq added.
+    /// The first seq added; 0 when no items were added. [`Change::Event`] and [`Change::Checkpoint`] store another
+    /// number here.
     pub first_seq: u64,
     /// The number of items added.
     pub count: u64,
-    /// The first half of the head's new MAC, or of the note's.
+    /// The first half of the new MAC of the session's head, or of the note.
     pub head: [u8; 8],
     /// The kind of change.
     pub change: Change,
@@ -127,7 +128,7 @@ impl LogRow {
         )
     }
 
-    /// Whether this row follows `previous`; `None` when the key is missing.
+    /// Whether this row is the next one after `previous` and unchanged; `None` when the key is missing.
     #[must_use]
     pub fn follows(&self, previous: Option<&Self>, keyring: &Keyring) -> Option<bool> {
         if self.commit_no != previous.map_or(1, |p| p.commit_no + 1) {
@@ -151,7 +152,7 @@ impl LogRow {
     /// Whether the commit only extended drafts.
     #[must_use]
     pub fn is_drafts(&self) -> bool {
-        // Runs for every commit; stops at the first entry of another kind.
+        // This runs for every commit, so it stops at the first entry of another kind.
         let mut r = ByteReader(&self.entries);
         while read_entry(&mut r).is_ok_and(|e| e.change == Change::Draft) {
             if r.is_empty() {

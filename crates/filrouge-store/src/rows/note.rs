@@ -1,5 +1,5 @@
-//! Notes: small named values of the store, outside any session. The newest commit vouches for the MACs of all notes and
-//! heads, so that a note cannot be changed, removed or restored undetected.
+//! Notes: small named values of the store, outside any session. The store digest in the newest commit covers the MACs
+//! of all notes and heads, so that a note cannot be changed, removed or put back in an older version without detection.
 
 use crate::codec::{ByteReader, WriteBytes};
 use crate::keyring::{Domain, KeyId, Keyring, MAC_BYTES, equal_macs};
@@ -12,7 +12,7 @@ pub const NOTE_MAX: usize = 1 << 20;
 pub struct NoteRow {
     /// Its name.
     pub name: Box<str>,
-    /// The number of times it was written, from 1.
+    /// The number of times the note was written, from 1.
     pub version: u64,
     /// Its value.
     pub value: Vec<u8>,

@@ -1,11 +1,11 @@
-//! The keys of one session's rows, and the names of the hot store's fields that hold them.
+//! The keys of one session's rows, and the names of the fields under which a hot store keeps these rows.
 
 use filrouge_types::{ItemId, RequestId};
 
 use super::{item_key, request_key};
 use crate::chain::fingerprint;
 
-/// The key of a row in the session.
+/// The key of a row among the rows of one session.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) enum RowKey {
     /// The session's row.
@@ -33,7 +33,7 @@ pub(crate) enum RowKey {
 }
 
 impl RowKey {
-    /// The field's name: a letter and the key; keys of variable length are hashed.
+    /// The name of the row's field in a hot store: a letter and the key. A key of variable length is hashed.
     pub(crate) fn name(&self) -> Vec<u8> {
         let mut name = vec![self.letter()];
         match self {

@@ -11,7 +11,7 @@ const FORMAT: u8 = 1;
 /// The format byte of a redacted turn, which has one more number.
 const FORMAT_REDACTED: u8 = 2;
 
-/// The state of a turn; its header and contents are stored in its items.
+/// The state of a turn. The turn's header and contents are in its items.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TurnRow {
     /// Its id.
@@ -28,7 +28,7 @@ pub struct TurnRow {
     pub last_seq: u64,
     /// The number of its items.
     pub items: u64,
-    /// The seqs of its final items, neutral and translated; 0 for none.
+    /// The seqs of its final items: the neutral one, then the translated one; 0 for one that does not exist.
     pub finals: [u64; 2],
     /// The seq of the redaction that names all its items; 0 for none.
     pub redacted_by: u64,
@@ -70,7 +70,8 @@ impl TurnRow {
         (self.ordinal << 8) | (self.record_version - 1)
     }
 
-    /// Whether the other row describes the same turn state, regardless of the time of its last write, its key and its MAC.
+    /// Whether the other row describes the same turn state, regardless of the time of its last write, its key and its
+    /// MAC.
     #[must_use]
     pub fn agrees(&self, other: &Self) -> bool {
         let alike = Self {
@@ -95,7 +96,7 @@ impl TurnRow {
             out.number(n);
         }
         for n in self.finals {
-            // A final item belongs to the turn, so the distance from the turn's start is shorter to encode than its seq.
+            // Stores the distance from the turn's first item, which has fewer digits than the seq.
             out.number(n.checked_sub(self.first_seq).map_or(0, |d| d + 1));
         }
         if self.redacted_by != 0 {

@@ -38,7 +38,8 @@ pub(super) fn apply<T: Tx>(w: &mut ActiveWrite<'_, T>, adopt: &Adopt) -> Result<
         scope: crate::chain::LinkScope::new(&row.tenant_id, &row.session_id),
         before: GENESIS,
     };
-    // Checks everything before the first write. The chain is checked first, because its failure names the changed item.
+    // Everything is checked before the first write. The chain is checked first, because its failure names the item that
+    // was changed.
     let records = records(w.ctx, &mut session, adopt)?;
     let rebuilt = rebuild(w, &session, adopt)?;
     let turns = turns(&mut session, &rebuilt)?;
@@ -72,7 +73,7 @@ pub(super) fn apply<T: Tx>(w: &mut ActiveWrite<'_, T>, adopt: &Adopt) -> Result<
     })
 }
 
-/// The seq of the newest redaction, including those whose targets are not in `adopt`; 0 for none.
+/// The seq of the newest redaction item, even if none of the items that it names is in `adopt`; 0 if there is none.
 fn redacted(adopt: &Adopt) -> u64 {
     let is_redaction = |one: &&ChainedItem| one.item.body.channel == Channel::Redaction;
     adopt
@@ -82,7 +83,8 @@ fn redacted(adopt: &Adopt) -> u64 {
         .map_or(0, |one| one.item.seq)
 }
 
-/// Answers for a session that already exists: a replay if it has all the given items, otherwise a conflict.
+/// The outcome when a session of this name already exists: a replay if it has all the given items, otherwise a
+/// conflict.
 fn replay<T: Tx>(
     w: &ActiveWrite<'_, T>,
     found: &VerifiedSession,
@@ -139,7 +141,7 @@ fn records(
     Ok(records)
 }
 
-/// Rebuilds the turns from the items.
+/// Rebuilds the turns from the items, and checks that the items are consistent.
 fn rebuild<T: Tx>(
     w: &ActiveWrite<'_, T>,
     session: &VerifiedSession,
@@ -213,8 +215,8 @@ fn turns(session: &mut VerifiedSession, rebuilt: &RebuiltSession) -> Result<Vec<
     Ok(rows)
 }
 
-/// Writes the keys that find items and turns. A turn whose id was derived with another installation's key gets a separate
-/// request key.
+/// Writes the keys by which items and turns are found. If any turn id was derived with another installation's keyring,
+/// every turn also gets a request key.
 fn put_keys<T: Tx>(
     w: &mut ActiveWrite<'_, T>,
     session: &mut VerifiedSession,

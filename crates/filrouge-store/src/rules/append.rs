@@ -1,4 +1,4 @@
-//! Appending items to an open turn (DESIGN §4.2).
+//! Appends items to an open turn (DESIGN §4.2).
 
 use filrouge_types::{ErrorCode, Failure, TurnStatus};
 
@@ -23,7 +23,8 @@ pub(super) fn apply<T: Tx>(
     check_unique_ids(&append.batch)?;
     let stream = append.progress.as_ref().map(|p| p.stream);
     match replay(w, &session, &row, append) {
-        // If another write ended the turn meanwhile, it recorded the shown text under the same keys.
+        // The write comes from a recording. If another write has ended the turn in the meantime, it recorded the shown
+        // text under the same keys, which is no conflict: `find` then fails with the turn's status.
         Err(conflict) if stream.is_some() => {
             draft::find(w, &session, &row, stream)?;
             return Err(conflict);
@@ -71,8 +72,8 @@ pub(super) fn apply<T: Tx>(
     })
 }
 
-/// The earlier answer if the batch is a replay: all its keys are known, they are contiguous in this turn, and every item
-/// is unchanged. A batch of which only some keys are known is a conflict.
+/// The outcome of a replay, or `None` for a new batch. The batch is a replay if all its keys are known, their items are
+/// contiguous in this turn, and every item is unchanged. If only some of its keys are known, this is a conflict.
 fn replay<T: Tx>(
     w: &ActiveWrite<'_, T>,
     session: &VerifiedSession,

@@ -1,4 +1,5 @@
-//! Checkpoints: the application's state as of a seq, written once per seq. The session keeps the newest ones (DESIGN §6).
+//! Checkpoints: the application's state as of a seq, written once per seq. The session keeps the newest ones (DESIGN
+//! §6).
 
 use filrouge_types::{Checkpoint, ErrorCode, Failure};
 
@@ -88,8 +89,8 @@ fn checkpoint_conflict(seq: u64) -> Failure {
     Failure::new(ErrorCode::IdempotencyMismatch, what).with_hint(hint)
 }
 
-/// The seqs of the checkpoints, which must be those that the head names. Otherwise the next head would vouch for rows
-/// that were removed or restored by others.
+/// The seqs of the stored checkpoints. They must be those that the head names: if others had removed or restored rows,
+/// the next head would authenticate the result.
 fn seqs<T: Tx>(w: &ActiveWrite<'_, T>, session: &VerifiedSession) -> Result<Vec<u64>, Failure> {
     let seqs = w.tx.checkpoint_seqs(session.pk)?;
     if session.head.checkpoints.matches(&seqs) {
@@ -109,7 +110,8 @@ fn check_is_kept(seqs: &[u64], seq: u64, keep: u64) -> Result<(), Failure> {
         .with_hint("it would not be kept: write one that covers newer items"))
 }
 
-/// Keeps the newest of the stored and the new checkpoints, and names them in the head.
+/// Keeps the `keep` newest of the stored checkpoints (`seqs`) and the new one (`put`), deletes the others, and names
+/// the kept ones in the head.
 fn trim<T: Tx>(
     w: &mut ActiveWrite<'_, T>,
     session: &mut VerifiedSession,
@@ -128,7 +130,7 @@ fn trim<T: Tx>(
     Ok(())
 }
 
-/// Sets the session's state to the label of its newest checkpoint.
+/// Sets the session's state to the checkpoint's label, if it has one.
 fn label<T: Tx>(
     w: &mut ActiveWrite<'_, T>,
     session: &mut VerifiedSession,

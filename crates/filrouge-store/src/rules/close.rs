@@ -37,7 +37,7 @@ pub(super) fn apply<T: Tx>(w: &mut ActiveWrite<'_, T>, close: &Close) -> Result<
         Ending::Cancel(_) => TurnStatus::Cancelled,
     };
     if row.status.is_closed() {
-        // A different ending is no replay; a caller without the lease is refused because of the lease.
+        // A different ending is not a replay. If the caller lacks the lease, this is the reason of the refusal.
         if row.status != status {
             lease::check(w, &mut session)?;
         }
@@ -127,7 +127,8 @@ fn replay<T: Tx>(
     Ok(Outcome::Turn(Box::new(turn), None))
 }
 
-/// Whether an answer of the turn was redacted. If so, no reply reveals whether another answer equals it.
+/// Whether an answer of the turn was redacted. If so, every finalize of the turn counts as a replay, so that no
+/// response reveals whether a given answer equals the redacted one.
 fn has_redacted_answer<T: Tx>(
     snapshot: &crate::read::VerifiedSnapshot<'_, T>,
     session: &VerifiedSession,
@@ -141,8 +142,8 @@ fn has_redacted_answer<T: Tx>(
     Ok(false)
 }
 
-/// Whether a finalize repeats the turn's answer, however the turn was finalized: as a complete turn in one call, or by
-/// promotion. Omitted fields are not compared.
+/// Whether a finalize gives the turn's answer again, even if the turn was finalized by another request: as a complete
+/// turn in one call, or by promotion of a final item. Omitted fields are not compared.
 fn equal_answer(turn: &Turn, close: &Close) -> bool {
     let Ending::Finalize {
         neutral,
@@ -161,7 +162,8 @@ fn equal_answer(turn: &Turn, close: &Close) -> bool {
         && (metadata.is_none() || merged(Some(&turn.metadata), metadata) == turn.metadata)
 }
 
-/// The last items of a stream, with a copy of its answer when a translation is needed.
+/// The last items of a recording. If the turn wants a translated answer and has none, a copy of the answer is added as
+/// the translated one.
 fn recorded<T: Tx>(
     w: &ActiveWrite<'_, T>,
     session: &VerifiedSession,
@@ -186,7 +188,8 @@ fn recorded<T: Tx>(
     Ok(with_close_event(entries, status, copied, close, None))
 }
 
-/// Adds the close event to the last entry.
+/// Adds the close event to the last entry. `fallback`: whether the translated answer is a copy of the neutral one.
+/// `flag`: metadata of filrouge's own, into which the caller's metadata is merged.
 fn with_close_event(
     mut entries: Vec<Entry>,
     status: TurnStatus,
@@ -221,8 +224,9 @@ struct Answers<'a> {
 }
 
 impl Answers<'_> {
-    /// The items to add: the given answers that are not stored yet, copies for missing variants, or a status item when there is
-    /// nothing to add (the existing final item is promoted).
+    /// The items to add: the given answers that are not stored yet, and copies for missing variants. If there are none,
+    /// because the turn's existing final item becomes the answer (it is promoted), a status item that carries the close
+    /// event.
     fn entries<T: Tx>(
         &self,
         w: &ActiveWrite<'_, T>,

@@ -1,5 +1,6 @@
 //! Drafts: the text that an open turn's stream has shown, kept until it becomes items (DESIGN §4). One recording at a
-//! time writes the draft of a turn. If anything else ends the turn, the shown text is recorded.
+//! time writes the draft of a turn. If anything other than this recording ends the turn, the draft's text becomes
+//! items.
 
 use filrouge_types::{Channel, ErrorCode, Failure, TurnStatus};
 
@@ -58,16 +59,16 @@ fn new_draft(ctx: &RuleContext<'_>, row: &TurnRow, put: &PutDraft) -> DraftRow {
     DraftRow::new(row.place(), row.turn_id, put.stream, writer, ctx.now)
 }
 
-/// Whether the previous holder left a draft: the writer holds the session now, under a fence that was granted after the
-/// recording's last heartbeat. The caller has checked that the fence is the newest one.
+/// Whether the session's previous holder left this draft: the writer is the holder now, under a fence that was granted
+/// after the recording's last heartbeat. The caller has checked that the writer's lease is valid.
 pub(super) fn is_leftover(session: &VerifiedSession, scope: &Scope, draft: &DraftRow) -> bool {
     let lease = &session.head.lease;
     let holds = scope.fence.is_some_and(|own| own.fence == lease.fence);
     holds && draft.beat_at < lease.since
 }
 
-/// The entries of a draft that the previous holder left; `None` for any other draft. The caller writes them and deletes
-/// the draft.
+/// The entries of a draft that the previous holder left; `None` if there is no such draft. The caller writes the
+/// entries and deletes the draft.
 pub(super) fn leftover_entries<T: Tx>(
     w: &ActiveWrite<'_, T>,
     session: &VerifiedSession,
@@ -100,7 +101,11 @@ fn record_leftover<T: Tx>(
     Ok((session, row))
 }
 
-/// The turn's draft, which must belong to `stream` if that is given.
+/// The turn's draft. If `stream` is given, the draft must exist and belong to this recording.
+///
+/// # Errors
+/// If `stream` is given and the turn has no draft of it: `stream_lost` if the turn is open, otherwise the failure for a
+/// turn that has ended.
 pub(super) fn find<T: Tx>(
     w: &ActiveWrite<'_, T>,
     session: &VerifiedSession,
@@ -147,7 +152,7 @@ pub(super) fn advance<T: Tx>(
     w.tx.clear_draft_chunks(pk, place)?;
     let rest = &progress.rest;
     draft.beat_at = w.ctx.now;
-    // If the remainder is empty, the next chunk is the first.
+    // If nothing remains, the next chunk will be the first one.
     draft.first_chunk = progress.number + u64::from(rest.is_empty());
     draft.last_chunk = progress.number;
     let draft = draft.sealed(w.ctx.keyring, pk);
@@ -158,10 +163,16 @@ pub(super) fn advance<T: Tx>(
     w.tx.put_draft(pk, &draft)
 }
 
-/// The entries that the draft contributes to the end of its turn; `None` when the turn has no draft. If a caller
-/// fails or cancels the turn, they are the draft's entries and the caller's; if the turn's own recording does, only the
-/// recording's. A turn with a draft is finalized only by its recording, or by the session's holder when the previous
-/// holder left the draft.
+/// Decides what becomes of the turn's draft when the turn ends; `None` when the turn has no draft.
+///
+/// - If the turn's own recording fails or cancels the turn: all entries of the end, as the recording gave them.
+/// - If another caller fails or cancels the turn: all entries of the end, which are the draft's and then the caller's.
+/// - If the turn's own recording finalizes the turn: no entries, because the recording's entries replace the draft.
+/// - If the session's holder finalizes a turn whose draft the previous holder left: the draft's entries, which precede
+///   the answer.
+///
+/// # Errors
+/// `stream_open` for any other finalize of a turn that has a draft; those of [`find`].
 pub(super) fn entries_at_close<T: Tx>(
     w: &ActiveWrite<'_, T>,
     session: &VerifiedSession,
@@ -186,8 +197,9 @@ pub(super) fn entries_at_close<T: Tx>(
     }
 }
 
-/// The draft's entries, then the caller's. If the caller gives a longer partial text that begins with the draft's answer
-/// so far, that text replaces the answer, under the answer's key: the caller has seen more than the draft holds.
+/// The draft's entries, then the caller's. If the caller gives a partial text that begins with the draft's answer so
+/// far, the caller has seen more than the draft contains. The caller's text then replaces the text of the draft's
+/// answer, under the answer's key.
 fn with_given(stream: StreamId, pieces: &[DraftPiece], given: &[Entry]) -> Vec<Entry> {
     let mut entries = partial_entries(stream, pieces);
     let mut given = given.to_vec();
@@ -245,7 +257,7 @@ fn pieces<T: Tx>(
     }
 }
 
-/// Whether an open turn is abandoned.
+/// Whether an open turn is abandoned, by the conditions of [`Interrupt`].
 pub(super) fn is_abandoned<T: Tx>(
     w: &ActiveWrite<'_, T>,
     session: &VerifiedSession,
@@ -267,7 +279,7 @@ pub(super) fn is_abandoned<T: Tx>(
     })
 }
 
-/// Removes item keys that other items already use, so that a turn can always end.
+/// Removes from the entries those keys that stored items already use, so that a turn can always end.
 pub(super) fn without_used_keys<T: Tx>(
     w: &ActiveWrite<'_, T>,
     session: &VerifiedSession,

@@ -1,4 +1,4 @@
-//! Erasure deletes a session and leaves a tombstone, so that late writes fail (DESIGN §9).
+//! Erases a session: deletes its rows and leaves a tombstone, so that late writes fail (DESIGN §9).
 
 use filrouge_types::Failure;
 
@@ -29,7 +29,7 @@ pub(super) fn apply<T: Tx>(w: &mut ActiveWrite<'_, T>, erase: &Erase) -> Result<
     w.tx.update_session(session.pk, &row)?;
     let before = session.head.mac;
     session.head = HeadRow::empty(row.fingerprint(), w.ctx.now);
-    // `put_changed` subtracts the old head's MAC from the digest of all heads.
+    // `put_changed` subtracts the old head from the store digest, for which it needs the old head's MAC.
     session.head.mac = before;
     session.row = row;
     put_changed(w, session, (0, 0), Change::Erased)?;

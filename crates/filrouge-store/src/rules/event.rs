@@ -11,7 +11,8 @@ use crate::rows::{EventRow, Tx};
 
 /// The maximum number of events of a session.
 const EVENTS_MAX: u64 = 10_000;
-/// The maximum when filrouge itself adds an event: the last tenth is reserved for the application.
+/// The number of a session's events from which filrouge itself adds no more: the last tenth is reserved for the
+/// application.
 const OWN_EVENTS_MAX: u64 = EVENTS_MAX - EVENTS_MAX / 10;
 
 pub(super) fn apply<T: Tx>(w: &mut ActiveWrite<'_, T>, new: &NewEvent) -> Result<Outcome, Failure> {
@@ -58,7 +59,10 @@ pub(super) fn apply<T: Tx>(w: &mut ActiveWrite<'_, T>, new: &NewEvent) -> Result
     })
 }
 
-/// Adds an event after the newest one.
+/// Adds an event after the session's newest one.
+///
+/// # Errors
+/// `limit_exceeded` when the session has the maximum number of events.
 pub(super) fn put<T: Tx>(
     w: &mut ActiveWrite<'_, T>,
     session: &VerifiedSession,

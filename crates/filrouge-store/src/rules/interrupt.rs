@@ -17,9 +17,9 @@ pub(super) fn apply<T: Tx>(
     if row.status != TurnStatus::Open || !draft::is_abandoned(w, &session, &row, interrupt)? {
         return Ok(Outcome::Interrupted(None));
     }
-    // A live holder may be silent while it works on the turn; the turn ends only if the holder declares it abandoned. A
-    // named recording is known to be over, but a writer that touched the turn under this lease may continue it
-    // without a recording.
+    // While a lease is live, its holder may be silent because it works on the turn. Then the turn is interrupted in two
+    // cases only: the holder itself declares the turn abandoned, or the write names a recording that has ended and
+    // nothing was written to the turn under this lease.
     let lease = &session.head.lease;
     let holds = w.scope.fence.is_some_and(|own| own.fence == lease.fence);
     let declared = holds && interrupt.stream.is_none() && interrupt.before == AFTER_ANY_HEARTBEAT;

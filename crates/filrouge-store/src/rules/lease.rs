@@ -12,7 +12,7 @@ use crate::read::{VerifiedSession, session_not_found};
 use crate::rows::Change;
 use crate::rows::{HeadLease, Tx};
 
-/// The kind of the event that records a resume from the store.
+/// The kind of the event that records that a caller resumed the session from the store.
 const RESUMED: &str = "resume_from_pg";
 
 /// The maximum length of a holder's name in bytes, as for any id.
@@ -59,7 +59,7 @@ fn acquire_lease<T: Tx>(
     take: &TakeLease,
     acquire: &Acquire,
 ) -> Result<Outcome, Failure> {
-    // The name is limited because the head stores it and every write rewrites the head.
+    // The holder's name is limited because the head contains it, and every write rewrites the head.
     if take.holder.is_empty() || take.holder.len() > HOLDER_MAX {
         let what = format!("a holder's name has 1 to {HOLDER_MAX} bytes");
         return Err(Failure::new(ErrorCode::Invalid, what));
@@ -105,7 +105,8 @@ fn acquire_lease<T: Tx>(
     })
 }
 
-/// The first fence of a session. A store with expiry may have held this session before; its fences must not recur.
+/// The first fence of a session. In a store whose sessions expire, an earlier session may have had this id, and its
+/// fences must not recur; there the first fence is the current time in microseconds.
 fn first_fence<T: Tx>(w: &ActiveWrite<'_, T>, now: Timestamp) -> u64 {
     if !w.tx.forgets() {
         return 1;
@@ -115,8 +116,8 @@ fn first_fence<T: Tx>(w: &ActiveWrite<'_, T>, now: Timestamp) -> u64 {
         .clamp(1, FIRST_FENCE_MAX)
 }
 
-/// Applies a lease that was granted under this fence while the store was down. It is valid if no other lease was granted
-/// since (DESIGN §6, "Ledger down").
+/// Applies a lease that was granted under this fence while the store was down. It is valid if no other lease was
+/// granted since (DESIGN §6, "Ledger down").
 fn apply_queued_lease<T: Tx>(
     w: &mut ActiveWrite<'_, T>,
     take: &TakeLease,
@@ -159,7 +160,8 @@ fn check_continues(
     Ok(())
 }
 
-/// Records the event of a resume from the store, once per fence.
+/// Records, once per fence, that the caller resumed the session from the store; returns whether an event records it. No
+/// event is recorded if there was nothing to resume or if the caller already had the session's newest seq.
 fn record_resume<T: Tx>(
     w: &mut ActiveWrite<'_, T>,
     session: &VerifiedSession,
@@ -182,7 +184,8 @@ fn record_resume<T: Tx>(
         at: None,
         detail: None,
     };
-    // The event's rule reads the session before this lease is stored, so it runs without a fencing token.
+    // The rule for events reads the stored session, which does not have the new lease yet, so it runs without a fencing
+    // token.
     let scope = w.scope.clone().with_fence(None);
     let unheld = &mut ActiveWrite {
         tx: w.tx,
@@ -218,7 +221,8 @@ pub(super) fn check_if_given<T: Tx>(
     }
 }
 
-/// Checks whether a write with this scope may continue the session at this time.
+/// Checks whether a write with this scope may continue the session now: its fence must be the current one or, without a
+/// fencing token, no lease may be live.
 ///
 /// # Errors
 /// `lease_held`, `stale_fence`, `lease_expired`.
@@ -233,7 +237,7 @@ pub fn check_hold(session: &VerifiedSession, scope: &Scope, now: Timestamp) -> R
     lease_check(session, now).check_fence(own.fence, own.queued)
 }
 
-/// Releases the lease in the head if its holder requests it; returns whether it did.
+/// Releases the lease in the head if the write comes from the lease's holder and requests it; returns whether it did.
 pub(super) fn release_lease<T: Tx>(w: &ActiveWrite<'_, T>, session: &mut VerifiedSession) -> bool {
     let lease = &session.head.lease;
     let requested = w
@@ -259,7 +263,8 @@ pub(super) fn check_no_fence(scope: &Scope) -> Result<(), Failure> {
     }
 }
 
-/// Releases the lease in a separate commit, for a write that changes no head, such as a replay.
+/// Releases the lease if the write requests it, and writes the head. For a write that otherwise does not change the
+/// head, such as a replay.
 pub(super) fn release_separately<T: Tx>(
     w: &mut ActiveWrite<'_, T>,
     mut session: VerifiedSession,
@@ -270,11 +275,13 @@ pub(super) fn release_separately<T: Tx>(
     }
 }
 
+/// Writes the head with the changed lease.
 fn put<T: Tx>(w: &mut ActiveWrite<'_, T>, session: VerifiedSession) -> Result<Outcome, Failure> {
     let session = put_changed(w, session, (0, 0), Change::Lease)?;
     Ok(not_acquired(&session, w.ctx))
 }
 
+/// The outcome of a request that granted no new fence.
 fn not_acquired(session: &VerifiedSession, ctx: &RuleContext<'_>) -> Outcome {
     Outcome::Lease {
         lease: session.head.lease.shown(ctx.now),
@@ -284,8 +291,8 @@ fn not_acquired(session: &VerifiedSession, ctx: &RuleContext<'_>) -> Outcome {
     }
 }
 
-/// Whether the lease was granted under this fence while the store was down, and no other holder acquired it since. If
-/// so, the queued state is the valid one (DESIGN §6, "Ledger down").
+/// Whether the lease was granted under this fence while the store was down, and no other holder has acquired it since.
+/// If so, the queued request is valid (DESIGN §6, "Ledger down").
 fn was_granted_in_queue<T: Tx>(
     w: &ActiveWrite<'_, T>,
     session: &VerifiedSession,

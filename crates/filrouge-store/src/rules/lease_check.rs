@@ -1,5 +1,6 @@
-//! Decides which writes and requests a session's newest lease permits (DESIGN §6), from only the lease and the time. The
-//! spool applies the same rules while no store answers.
+//! Decides which writes, and which requests to acquire, renew or release the lease, a session's newest lease permits
+//! (DESIGN §6). The decision depends only on the lease and the time. The spool runs the same code, over rows in memory,
+//! while the ledger does not answer.
 
 use std::time::Duration;
 
@@ -13,14 +14,15 @@ use crate::rows::HeadLease;
 pub struct LeaseCheck<'a> {
     /// The session.
     pub session: &'a SessionId,
-    /// Its newest lease.
+    /// The session's newest lease, live or not.
     pub lease: &'a HeadLease,
-    /// The time.
+    /// The current time.
     pub now: Timestamp,
 }
 
 impl LeaseCheck<'_> {
-    /// Checks that the session is in none of the terminal states.
+    /// Checks that `state`, the session's application state, is none of the states in `terminal`. `None` (no state)
+    /// passes.
     ///
     /// # Errors
     /// `session_terminated`.
@@ -35,10 +37,11 @@ impl LeaseCheck<'_> {
         }
     }
 
-    /// Checks that this holder holds the session under this fence.
+    /// Checks that `holder` has a live lease of the session with the number `fence`.
     ///
     /// # Errors
-    /// `stale_fence`, `lease_expired`, `lease_held`.
+    /// `stale_fence` if `fence` is not the newest one, `lease_expired` if the lease has ended, `lease_held` if another
+    /// holder has it.
     pub fn check_holder(&self, holder: &str, fence: u64) -> Result<(), Failure> {
         if fence != self.lease.fence || fence == 0 {
             return Err(self.stale(fence));
@@ -53,7 +56,8 @@ impl LeaseCheck<'_> {
         Ok(())
     }
 
-    /// Checks that a write under this fence is allowed; a `queued` write is allowed after expiry, too.
+    /// Checks that a write under this fence is allowed. A `queued` write, which has waited in the spool, stays allowed
+    /// after the lease has expired.
     ///
     /// # Errors
     /// `stale_fence`, `lease_expired`.
@@ -68,10 +72,12 @@ impl LeaseCheck<'_> {
         Ok(())
     }
 
-    /// The lease after this request.
+    /// Computes the session's lease after a request to acquire, renew or release it. Releasing a lease that has already
+    /// ended changes nothing and succeeds.
     ///
     /// # Errors
-    /// `lease_timeout` when another holder has it, and those of [`Self::check_holder`].
+    /// `lease_timeout` if another holder has a live lease. A renewal fails as [`Self::check_holder`] does, a release
+    /// only with `lease_held`.
     pub fn after_request(&self, take: &TakeLease) -> Result<HeadLease, Failure> {
         let lease = self.lease;
         match &take.ask {
@@ -96,7 +102,8 @@ impl LeaseCheck<'_> {
         }
     }
 
-    /// A lease under this fence that starts now.
+    /// The lease that the holder in `take` gets now, for `ttl`. `fence` is the current fence for a renewal, else a new
+    /// one.
     #[must_use]
     pub fn granted(&self, take: &TakeLease, fence: u64, ttl: Duration) -> HeadLease {
         HeadLease {
@@ -110,7 +117,8 @@ impl LeaseCheck<'_> {
         }
     }
 
-    /// The lease, released now.
+    /// The newest lease after its release: without a holder, and ended now. It keeps its fence, because fences only
+    /// grow.
     #[must_use]
     pub fn released(&self) -> HeadLease {
         HeadLease {
@@ -120,7 +128,7 @@ impl LeaseCheck<'_> {
         }
     }
 
-    /// The failure for a session that another holder has.
+    /// The failure for a session whose lease another holder has. It states the holder and the end of the lease.
     #[must_use]
     pub fn refused(&self, code: ErrorCode) -> Failure {
         let held = self.lease.shown(self.now);
@@ -145,6 +153,7 @@ impl LeaseCheck<'_> {
     }
 }
 
+/// The failure for a lease that has expired or was released.
 fn ended(fence: u64) -> Failure {
     let what = format!("the lease with fence {fence} has ended");
     Failure::new(ErrorCode::LeaseExpired, what)

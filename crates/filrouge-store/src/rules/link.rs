@@ -1,4 +1,5 @@
-//! A login assigns an owner to an anonymous session, permanently (DESIGN §7).
+//! Links an anonymous session to the identity that logs in. The identity becomes the session's owner permanently
+//! (DESIGN §7).
 
 use filrouge_types::{
     Channel, ErrorCode, Failure, IdentityId, ItemBody, JsonText, RawJson, Role, SessionId,
@@ -14,7 +15,7 @@ use crate::rows::{SessionRow, Tx};
 
 pub(super) fn apply<T: Tx>(w: &mut ActiveWrite<'_, T>, link: &Link) -> Result<Outcome, Failure> {
     let id = &link.session_id;
-    // Otherwise a caller could name another identity to find out which sessions belong to it (P6).
+    // Without this check, a caller could name another identity to find out which sessions belong to that identity (P6).
     if let Some(viewer) = w.scope.viewer.identity()
         && *viewer != link.identity_id
     {
@@ -31,8 +32,8 @@ pub(super) fn apply<T: Tx>(w: &mut ActiveWrite<'_, T>, link: &Link) -> Result<Ou
                 put: None,
             });
         }
-        // The refusal reveals that the session has an owner, but not which one. Only creating a session also reveals this (DESIGN
-        // §7).
+        // The refusal reveals that the session has an owner, but not which one. The only other request that reveals
+        // this is the creation of a session (DESIGN §7).
         Some(_) => {
             return Err(Failure::new(
                 ErrorCode::SessionLinked,
@@ -54,7 +55,8 @@ pub(super) fn apply<T: Tx>(w: &mut ActiveWrite<'_, T>, link: &Link) -> Result<Ou
     put_row(w, session, row, (first, 1), Change::Items)
 }
 
-/// The session, even if the viewer may not see it. Only its owner learns that a session was erased.
+/// Finds the session, even if the viewer may not see it. If it was erased, only its owner is informed; for anyone else
+/// it looks absent.
 fn find<T: Tx>(
     snapshot: &VerifiedSnapshot<'_, T>,
     scope: &Scope,
@@ -70,6 +72,7 @@ fn find<T: Tx>(
     }
 }
 
+/// The item that records the new owner.
 fn link_item(ctx: &RuleContext<'_>, identity: &IdentityId) -> Result<Batch, Failure> {
     let identity = JsonText::from_plain(identity.as_str());
     let parts = format!(

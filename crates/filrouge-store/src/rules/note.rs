@@ -1,4 +1,4 @@
-//! Notes: small named values of the store, written by compare-and-set.
+//! Writes a note, a small named value of the ledger outside any session, by compare-and-set.
 
 use filrouge_types::{ErrorCode, Failure};
 
@@ -8,6 +8,8 @@ use crate::digest::DigestRow;
 use crate::rows::Change;
 use crate::rows::{NOTE_MAX, NoteRow, Tx};
 
+/// Writes the note if its stored version is the expected one (0: no such note exists). Otherwise writes nothing and
+/// returns `Outcome::Note(false)`.
 pub(super) fn apply<T: Tx>(w: &mut ActiveWrite<'_, T>, note: &PutNote) -> Result<Outcome, Failure> {
     if note.value.len() > NOTE_MAX {
         return Err(Failure::new(

@@ -1,4 +1,5 @@
-//! Redaction erases contents and keeps the proof that they existed (DESIGN §9). One item records who, when and why.
+//! Redacts items: erases their contents and keeps the proof that they existed (DESIGN §9). A new item records who
+//! redacted them, when and why.
 
 use std::collections::BTreeMap;
 
@@ -54,17 +55,23 @@ pub(super) fn apply<T: Tx>(
     outcome(&w.snapshot(), &session, &target, (seq, w.ctx.now), put)
 }
 
-/// The target of a redaction.
+/// The items that a redaction erases.
 struct ResolvedTarget {
+    /// The seqs of these items.
     seqs: Seqs,
-    /// The turn, when it is the target.
+    /// The turn that the request names; `None` if it names items.
     turn: Option<TurnId>,
-    /// Whether every version of that turn was redacted before.
+    /// Whether every version of this turn is redacted already. Then `seqs` has the items of all versions, and nothing
+    /// is left to erase.
     done: bool,
 }
 
 impl ResolvedTarget {
-    /// All versions of a turn: the turn, those it replaced and those that replace it.
+    /// Targets all versions of a turn: the turn, those it replaced and those that replace it. Versions that are
+    /// redacted already are left out, unless all are.
+    ///
+    /// # Errors
+    /// `turn_open` if a version is open, and those of reading the turn.
     fn of_turn<T: Tx>(
         snapshot: &VerifiedSnapshot<'_, T>,
         scope: &Scope,
@@ -95,6 +102,7 @@ impl ResolvedTarget {
         Ok(Self { seqs, turn, done })
     }
 
+    /// Targets single items, which must exist.
     fn of_items(session: &VerifiedSession, seqs: &Seqs) -> Result<Self, Failure> {
         if seqs.count() == 0 {
             return Err(Failure::new(ErrorCode::Invalid, "no item is named"));
@@ -117,7 +125,7 @@ impl ResolvedTarget {
     }
 }
 
-/// The seqs of a turn's items; items of other turns may be between them.
+/// The seqs of a turn's items, as ranges of first and last seq. Items of other turns may be between the ranges.
 fn seqs_of<T: Tx>(
     snapshot: &VerifiedSnapshot<'_, T>,
     session: &VerifiedSession,
@@ -130,7 +138,7 @@ fn seqs_of<T: Tx>(
             return Err(session.broken(Some(next), RecordFaultKind::Missing));
         }
         for row in &rows {
-            // These rows only select seqs; their records are verified before they are rewritten.
+            // These rows are not verified here, because they only select seqs. `NamedItems::scan` verifies the records.
             if row.first_seq <= turn.last_seq && row.turn_id() == Some(turn.turn_id) {
                 seqs.push((row.first_seq, row.last_seq()));
                 count += row.count;
@@ -145,17 +153,20 @@ fn seqs_of<T: Tx>(
     Ok(seqs)
 }
 
-/// The named items, and their records after the redaction.
+/// The state of the items that a redaction names, read before it is written.
 #[derive(Default)]
 struct NamedItems {
+    /// The records that still have contents of named items, in the form in which they are rewritten: without these
+    /// contents.
     records: Vec<RecordRow>,
-    /// The number of named items of each turn.
+    /// How many items the redaction names in each turn.
     turns: BTreeMap<TurnId, u64>,
-    /// The seq of the newest redaction among the named items.
+    /// The seq of the newest earlier redaction that erased one of the named items; 0 if there is none.
     newest: u64,
 }
 
 impl NamedItems {
+    /// Reads and verifies all named items. `redaction_seq` is the seq that the redaction's own item gets.
     fn scan<T: Tx>(
         &mut self,
         snapshot: &VerifiedSnapshot<'_, T>,
@@ -189,6 +200,7 @@ impl NamedItems {
         Ok(())
     }
 
+    /// Counts a record's named items. Refuses an item outside of turns, such as a redaction or a link.
     fn add_record(&mut self, decoded: &Decoded, seqs: &Seqs) -> Result<(), Failure> {
         for (item, _) in decoded.items.iter().filter(|(i, _)| seqs.contains(i.seq)) {
             let Some(turn_id) = item.turn_id else {
@@ -203,7 +215,7 @@ impl NamedItems {
         Ok(())
     }
 
-    /// The ended turns whose items are all named.
+    /// The ended turns, not yet redacted, whose items are all named: the redaction makes them redacted turns.
     fn redacted_turns<T: Tx>(
         &self,
         snapshot: &VerifiedSnapshot<'_, T>,
@@ -213,7 +225,8 @@ impl NamedItems {
         let mut rows = Vec::new();
         for (id, named) in &self.turns {
             let Some(row) = snapshot.find_turn(session, scope, id)? else {
-                // A trimmed turn may have left items among those of later turns.
+                // The session's oldest turns were trimmed. Their rows are gone, but items of theirs may remain among
+                // those of later turns.
                 if snapshot.view.first_ordinal(session.pk)? > 1 {
                     continue;
                 }
@@ -228,7 +241,7 @@ impl NamedItems {
     }
 }
 
-/// The beginning of a redaction's content, before the person, the time and the reason.
+/// The beginning of a redaction item's content, up to the seqs. The turn, the person and the reason follow it.
 pub(crate) fn redaction_prefix(seqs: &Seqs) -> String {
     let ranges: Vec<String> = seqs.ranges().map(|(a, b)| format!("[{a},{b}]")).collect();
     format!(r#"[{{"type":"redaction","seqs":[{}],"#, ranges.join(","))
@@ -253,7 +266,7 @@ fn redaction_item(ctx: &RuleContext<'_>, redact: &Redact, seqs: &Seqs) -> Result
     Batch::seal(vec![entry], ctx.entropy)
 }
 
-/// Replays the earlier redaction: nothing is left to erase.
+/// The outcome if nothing is left to erase: a replay of the newest redaction that erased one of these items.
 fn replay<T: Tx>(
     snapshot: &VerifiedSnapshot<'_, T>,
     session: &VerifiedSession,
@@ -264,6 +277,8 @@ fn replay<T: Tx>(
     outcome(snapshot, session, target, (named.newest, at), None)
 }
 
+/// The outcome of a redaction whose item has this seq and time. `put` is the range that this write added; `None` marks
+/// a replay.
 fn outcome<T: Tx>(
     snapshot: &VerifiedSnapshot<'_, T>,
     session: &VerifiedSession,

@@ -1,10 +1,12 @@
-//! Refusals of the rules, for callers that run no write.
+//! The failures with which the rules refuse a write. A caller that refuses a write before it reaches the rules uses the
+//! same ones.
 
 use filrouge_types::{ErrorCode, Failure, TurnId, TurnStatus};
 
 pub use super::lease::check_hold;
 
-/// The refusal of a write to a turn that is not open.
+/// The refusal of a write to a turn that is not open but in this status. `redacted` states whether the turn was
+/// redacted.
 #[must_use]
 pub fn turn_closed(id: &TurnId, status: TurnStatus, redacted: bool) -> Failure {
     let failure = Failure::new(ErrorCode::TurnClosed, format!("turn {id} is {status}"));
@@ -17,7 +19,7 @@ pub fn turn_closed(id: &TurnId, status: TurnStatus, redacted: bool) -> Failure {
     }
 }
 
-/// The refusal of a write that expects another newest seq.
+/// The refusal of a write whose `expected_seq` differs from `actual`, the session's newest seq.
 #[must_use]
 pub fn seq_conflict(expected: u64, actual: u64) -> Failure {
     let what = format!("expected_seq is {expected}, the session's newest seq is {actual}");

@@ -15,6 +15,8 @@ use crate::record::{Batch, Entry};
 use crate::rows::Change;
 use crate::rows::{SessionRow, Tx};
 
+/// Creates a session. If the caller may see a session with this id, returns it unchanged; another owner's id is refused
+/// with `session_conflict`.
 pub(super) fn create<T: Tx>(
     w: &mut ActiveWrite<'_, T>,
     new: &NewSession,
@@ -40,16 +42,18 @@ pub(super) fn create<T: Tx>(
     })
 }
 
-/// Changes listed fields; a patch that changes nothing writes nothing.
+/// Changes the fields that the patch has. If they have these values already, succeeds without a write.
 pub(super) fn patch<T: Tx>(w: &mut ActiveWrite<'_, T>, patch: &Patch) -> Result<Outcome, Failure> {
     let mut session = w.snapshot().get(w.scope, &patch.session_id)?;
     let row = patched(&session.row, patch)?;
-    // A patch that changes nothing succeeds whatever its If-Match condition: a retry meets the result of its first attempt.
+    // A patch that changes nothing succeeds, whatever its If-Match condition: it may be the retry of a patch that has
+    // changed the session, and with it the version.
     if row == session.row {
         let session = lease::release_separately(w, session)?;
         return Ok(unchanged(session));
     }
-    // Anyone may change titles and the like; changing state or status needs the lease.
+    // While a session has a holder, only the holder may change its state or status. The other fields, such as the
+    // title, need no lease.
     if row.state != session.row.state || row.status != session.row.status {
         lease::check(w, &mut session)?;
     } else {
@@ -70,6 +74,7 @@ pub(super) fn patch<T: Tx>(w: &mut ActiveWrite<'_, T>, patch: &Patch) -> Result<
     put_row(w, session, row, (0, 0), Change::Patched)
 }
 
+/// The row with the patch applied; refuses metadata that the patch makes too large.
 fn patched(row: &SessionRow, patch: &Patch) -> Result<SessionRow, Failure> {
     let (mut row, change) = (row.clone(), &patch.patch);
     if let Some(title) = &change.title {
@@ -120,7 +125,7 @@ pub(super) fn same_json(a: &RawJson, b: &RawJson) -> bool {
     significant(a) == significant(b)
 }
 
-/// Ends a session; a closed one is left unchanged.
+/// Closes a session; an item records the reason. A session that is closed already stays unchanged.
 pub(super) fn close<T: Tx>(
     w: &mut ActiveWrite<'_, T>,
     close: &CloseSession,
@@ -152,6 +157,7 @@ fn closing_item(ctx: &RuleContext<'_>, reason: Option<&str>) -> Result<Batch, Fa
     Batch::seal(vec![entry], ctx.entropy)
 }
 
+/// The outcome of a request that changes nothing.
 fn unchanged(session: VerifiedSession) -> Outcome {
     Outcome::Session {
         session: Box::new(session.row.with_head(&session.head)),
@@ -160,7 +166,8 @@ fn unchanged(session: VerifiedSession) -> Outcome {
     }
 }
 
-/// Writes a session's changed row, and the head that vouches for it.
+/// Writes a session's changed row, and its head, which contains the row's fingerprint. `seqs` is the first seq and the
+/// number of the items that the write added; (0, 0) for none.
 pub(super) fn put_row<T: Tx>(
     w: &mut ActiveWrite<'_, T>,
     mut session: VerifiedSession,

@@ -1,4 +1,5 @@
-//! Starts a turn; also complete turns, replacements and reopening (DESIGN §4.1, §4.6).
+//! Starts a turn. The same command records a complete turn, replaces a turn, and reopens an interrupted one (DESIGN
+//! §4.1, §4.6).
 
 use filrouge_types::{
     Channel, ErrorCode, Failure, ItemBody, RawJson, Role, SessionStatus, Turn, TurnStatus,
@@ -21,7 +22,8 @@ pub(super) fn apply<T: Tx>(w: &mut ActiveWrite<'_, T>, start: &Start) -> Result<
         .ctx
         .keyring
         .turn_id(&w.scope.tenant, id, &start.event.request_id);
-    // Replacing creates no session, so another owner's session looks absent.
+    // A replacement never creates a session, so another owner's session looks absent. Without a replacement, its id is
+    // refused with `session_conflict`.
     let mut found = match start.event.replaces {
         Some(_) => Some(w.snapshot().get(w.scope, id)?),
         None => w.snapshot().find_any(w.scope, id)?,
@@ -91,7 +93,8 @@ fn check_active(session: &VerifiedSession) -> Result<(), Failure> {
         .with_hint("begin another session, or patch this one's status to active"))
 }
 
-/// The ordinal and version of a new turn: the next ordinal, or the ordinal and next version of the turn that it replaces.
+/// Determines the ordinal and the version of a new turn: the session's next ordinal and version 1. A replacement gets
+/// the ordinal of the turn that it replaces, and the next version.
 fn ordinal_and_version<T: Tx>(
     w: &ActiveWrite<'_, T>,
     session: &VerifiedSession,
@@ -151,7 +154,7 @@ fn check_newest_turn<T: Tx>(
     Err(session.broken(None, "turns are missing or were added"))
 }
 
-/// Checks the policy for open turns (DESIGN §4.6).
+/// Refuses a second open turn, unless the request allows concurrent turns (DESIGN §4.6).
 fn check_open_turns(start: &Start, session: &VerifiedSession) -> Result<(), Failure> {
     if start.concurrent_turns == ConcurrentTurns::Reject && session.head.open_turns > 0 {
         let what = "another turn of this session is open";
@@ -161,6 +164,7 @@ fn check_open_turns(start: &Start, session: &VerifiedSession) -> Result<(), Fail
     Ok(())
 }
 
+/// Refuses an item id that an item of the session has already.
 fn check_new_ids<T: Tx>(
     w: &ActiveWrite<'_, T>,
     session: &VerifiedSession,
@@ -180,7 +184,8 @@ fn check_new_ids<T: Tx>(
     Ok(())
 }
 
-/// Replays the turn that the request first started, even if the body differs; reopens an interrupted turn (P2, DESIGN §4).
+/// Handles a request whose id has started the turn `row` before: returns this turn, even if the body differs, and
+/// reopens it if it was interrupted (P2, DESIGN §4). A replacement with a different body is refused.
 fn replay<T: Tx>(
     w: &mut ActiveWrite<'_, T>,
     start: &Start,
@@ -219,7 +224,7 @@ fn replay<T: Tx>(
     Ok(Outcome::Turn(Box::new(turn), put))
 }
 
-/// Whether to reopen an interrupted turn: not if it was redacted or replaced, or the caller does not want it.
+/// Whether to reopen a turn: it is interrupted, was neither redacted nor replaced, and the caller wants it reopened.
 fn should_reopen<T: Tx>(
     w: &ActiveWrite<'_, T>,
     session: &VerifiedSession,
@@ -232,6 +237,7 @@ fn should_reopen<T: Tx>(
     Ok(w.snapshot().next_version(session, row)?.is_none())
 }
 
+/// Opens an interrupted turn again, with an item that records it.
 fn reopen<T: Tx>(
     w: &mut ActiveWrite<'_, T>,
     mut session: VerifiedSession,

@@ -25,11 +25,12 @@ pub struct RuleContext<'a> {
     pub keyring: &'a Keyring,
     /// The source of salts for items that the rules add.
     pub entropy: &'a dyn Entropy,
-    /// The store's time of the commit.
+    /// The time of the commit.
     pub now: Timestamp,
     /// Sessions that are known to fail verification.
     pub suspects: &'a Suspects,
-    /// The newest state of all heads and notes, if the store has it.
+    /// The newest state of all heads and notes, with which rows that are read are compared; `None`: nothing is
+    /// compared.
     pub known_heads: Option<&'a KnownHeads>,
 }
 
@@ -44,7 +45,8 @@ pub(super) struct ActiveWrite<'a, T> {
 }
 
 impl<T: Tx> ActiveWrite<'_, T> {
-    /// Records in the commit log that the write touched rows of a session, whose head (or note) has this MAC.
+    /// Adds an entry for this write to the commit's log row. `first_seq` and `count` are the added items. `mac` is the
+    /// new MAC of the session's head, or of the note (then `pk` is 0).
     pub(super) fn log(
         &mut self,
         pk: SessionPk,
@@ -63,7 +65,7 @@ impl<T: Tx> ActiveWrite<'_, T> {
         });
     }
 
-    /// A turn and its session, as the writer may see them.
+    /// Reads a turn and its session. A session that the writer may not see looks absent.
     pub(super) fn turn(
         &self,
         session: &SessionId,
@@ -77,6 +79,7 @@ impl<T: Tx> ActiveWrite<'_, T> {
         Ok((session, row))
     }
 
+    /// A verified view of the store that includes the writes of this commit so far.
     pub(super) fn snapshot(&self) -> VerifiedSnapshot<'_, T> {
         VerifiedSnapshot {
             view: self.tx,
@@ -93,8 +96,11 @@ impl<T: Tx> ActiveWrite<'_, T> {
 
 /// The writes of one commit, which share one flush.
 pub struct CommitGroup {
+    /// The newest commit in the store; `None` in an empty store.
     previous: Option<LogRow>,
+    /// The digest of all heads and notes, which each write of the group updates.
     pub(super) digest: Digest,
+    /// The effects of the group's writes, in their order.
     pub(super) entries: Vec<LogEntry>,
 }
 
@@ -102,7 +108,7 @@ impl CommitGroup {
     /// Begins a group after the newest commit.
     ///
     /// # Errors
-    /// `key_missing` without the store's first key; when the store does not answer.
+    /// `key_missing` if the keyring lacks the store's first key; a failure of the store if it does not answer.
     pub fn begin<T: Tx>(tx: &T, keyring: &Keyring) -> Result<Self, Failure> {
         let previous = tx.newest_log()?;
         let digest = match &previous {
@@ -116,7 +122,7 @@ impl CommitGroup {
         })
     }
 
-    /// Writes the commit's log row; `None` when nothing was written.
+    /// Writes the commit's log row and returns it; `None` if no write of the group has changed anything.
     ///
     /// # Errors
     /// When the store does not answer.
@@ -181,7 +187,8 @@ pub(super) fn insert_session<T: Tx>(
     })
 }
 
-/// Signs and writes the head of a session that items were added to, and records it for the commit log.
+/// Signs and writes the head of a session that was `created` or got items, and records the change for the commit log.
+/// `seqs` is the first seq and the number of the added items; (0, 0) for none.
 pub(super) fn put_head<T: Tx>(
     w: &mut ActiveWrite<'_, T>,
     session: VerifiedSession,
@@ -197,7 +204,7 @@ pub(super) fn put_head<T: Tx>(
     put_changed(w, session, seqs, change)
 }
 
-/// Signs and writes the head, and records the change for the commit log.
+/// Signs and writes a session's head, updates the digest, and records the change for the commit log.
 pub(super) fn put_changed<T: Tx>(
     w: &mut ActiveWrite<'_, T>,
     mut session: VerifiedSession,
@@ -216,7 +223,8 @@ pub(super) fn put_changed<T: Tx>(
     Ok(session)
 }
 
-/// Checks that the newest item is stored, before anything is added after it.
+/// Checks, before items are added, that the newest stored item is the one that the head names, and that the session may
+/// have `adding` more items.
 pub(super) fn check_tail<T: Tx>(
     w: &ActiveWrite<'_, T>,
     session: &VerifiedSession,
@@ -240,7 +248,8 @@ pub(super) fn check_tail<T: Tx>(
     Ok(())
 }
 
-/// Writes a batch after the newest item; returns the first and last seq.
+/// Writes a batch after the newest item; returns its first and last seq. `turn_id` is `None` for items outside of
+/// turns. The caller writes the head.
 pub(super) fn put_batch<T: Tx>(
     w: &mut ActiveWrite<'_, T>,
     session: &mut VerifiedSession,
@@ -274,7 +283,8 @@ pub(super) fn put_batch<T: Tx>(
     Ok((first_seq, seq - 1))
 }
 
-/// Writes batches into an existing turn, one after another; returns the updated session and turn, and the range of items.
+/// Writes batches into an existing turn, one after another; returns the updated session and turn, and the range of the
+/// added items.
 pub(super) fn put_in_turn<T: Tx>(
     w: &mut ActiveWrite<'_, T>,
     mut session: VerifiedSession,
@@ -296,7 +306,8 @@ pub(super) fn put_in_turn<T: Tx>(
     Ok((session, row, put))
 }
 
-/// The batch that was written at `first_seq`, so that the answer needs no read.
+/// Describes a batch that this transaction has written at `first_seq`, so that the response is built without reading it
+/// back.
 pub(super) fn fresh<'a>(
     ctx: &RuleContext<'_>,
     batch: &'a Batch,
@@ -311,7 +322,7 @@ pub(super) fn fresh<'a>(
     }
 }
 
-/// Updates the turn's row for the items at `first..`.
+/// Updates a turn's row, in memory only, for a batch whose first item has the seq `first`.
 pub(super) fn note_items(turn: &mut TurnRow, batch: &Batch, first: u64, ctx: &RuleContext<'_>) {
     for (item, seq) in batch.items().zip(first..) {
         turn.last_seq = seq;
@@ -323,7 +334,8 @@ pub(super) fn note_items(turn: &mut TurnRow, batch: &Batch, first: u64, ctx: &Ru
     turn.touched_at = ctx.now;
 }
 
-/// The slot of a final item in the turn's `finals`: only items of the assistant are answers.
+/// The index of an answer in its turn's `finals`, which has one slot for each variant. `None` for an item that is no
+/// answer: only an item of the assistant on the channel `final` is one.
 pub(crate) fn final_slot(
     role: filrouge_types::Role,
     channel: &filrouge_types::Channel,
@@ -334,7 +346,8 @@ pub(crate) fn final_slot(
     is_final.then(|| variant.slot())
 }
 
-/// Checks that the turn gets at most one final item of each variant (DESIGN §4.3).
+/// Checks that the turn gets at most one final item of each variant (DESIGN §4.3). `has_final` states which variants
+/// the turn has already.
 pub(super) fn check_finals(batch: &Batch, mut has_final: [bool; 2]) -> Result<(), Failure> {
     for item in batch.items() {
         if let Some(slot) = final_slot(item.role, &item.channel, item.variant) {
@@ -370,7 +383,7 @@ pub(super) fn check_unique_ids(batch: &Batch) -> Result<(), Failure> {
     }
 }
 
-/// Refuses a batch without items: it could not carry a change of the turn.
+/// Refuses a batch without items: a change of a turn is stored as an event of an item.
 pub(super) fn check_not_empty(batch: &Batch) -> Result<(), Failure> {
     if batch.count() == 0 {
         return Err(Failure::new(ErrorCode::Invalid, "the batch holds no item"));
@@ -378,6 +391,7 @@ pub(super) fn check_not_empty(batch: &Batch) -> Result<(), Failure> {
     Ok(())
 }
 
+/// Checks that a turn with `before` items stays within the limit when it gets this batch.
 pub(super) fn check_count(before: u64, batch: &Batch) -> Result<(), Failure> {
     if before + batch.count() > TURN_ITEMS_MAX {
         return Err(Failure::new(

@@ -1,8 +1,8 @@
 //! Folds texts for comparison: to lower case, without diacritics, with one form for canonical equivalents (DESIGN §10).
 //!
-//! Folding removes: case; the marks U+0300 to U+036F, also within letters (`é` becomes `e`, `й` becomes `и`); full width;
-//! the ligatures and strokes that people omit when typing (`œ`, `æ`, `ß`, `ø`, `ł`, `đ`, `ı`, `ſ`, `ﬁ`). Other scripts
-//! keep their marks, composed: `が` is not `か`.
+//! Folding removes: case; the marks U+0300 to U+036F, also within letters (`é` becomes `e`, `й` becomes `и`); full
+//! width; the ligatures and strokes that people omit when typing (`œ`, `æ`, `ß`, `ø`, `ł`, `đ`, `ı`, `ſ`, `ﬁ`). Other
+//! scripts keep their marks, composed: `が` is not `か`.
 
 use std::borrow::Cow;
 use std::ops::Range;
@@ -51,7 +51,8 @@ pub fn unfolded_range(text: &str, piece: Range<usize>) -> Range<usize> {
     found.unwrap_or(text.len()..text.len())
 }
 
-/// Calls `each` with each piece of a text that folds as a unit, and its folded form, until it returns `false`.
+/// Splits a text into the pieces that fold as a unit. Calls `each` with the range and the folded form of each piece,
+/// until `each` returns `false`.
 fn each_cluster(text: &str, each: &mut impl FnMut(Range<usize>, &str) -> bool) {
     let mut folded = String::new();
     let mut start = 0;
@@ -112,7 +113,8 @@ fn decompose(c: char, each: &mut impl FnMut(char)) {
     }
 }
 
-/// Appends a character to `base`, composed with it where possible.
+/// Composes a character with `base` if possible. Otherwise appends the old base to `folded`, and the character becomes
+/// the base.
 fn join(c: char, base: &mut Option<char>, folded: &mut String) {
     match base.and_then(|base| compose(base, c)) {
         Some(both) => *base = Some(both),
@@ -120,6 +122,7 @@ fn join(c: char, base: &mut Option<char>, folded: &mut String) {
     }
 }
 
+/// Appends the lower case of a character to `folded`, with ligatures and strokes replaced.
 fn lower(c: Option<char>, folded: &mut String) {
     let Some(c) = c else { return };
     for c in c.to_lowercase() {

@@ -1,4 +1,4 @@
-//! An index in memory, which scans everything: the reference implementation for the others.
+//! An index in memory that scans everything: the reference with which tests compare the other indexes.
 
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
@@ -12,10 +12,11 @@ use super::{
     TextIndex, product,
 };
 
-/// An index that exists as long as the process.
+/// An index whose data is lost when it is dropped.
 #[derive(Debug, Default)]
 pub struct MemoryIndex(Mutex<Held>);
 
+/// The data of the index.
 #[derive(Debug, Default)]
 struct Held {
     seen: IndexVersion,
@@ -152,6 +153,7 @@ impl Held {
         found.into_iter().map(|(_, candidate)| candidate).collect()
     }
 
+    /// The documents whose vectors have the greatest products with `vector`, greatest first.
     fn nearest(
         &self,
         query: &CandidateQuery<'_>,
@@ -189,7 +191,7 @@ fn met(terms: &[Vec<String>], folded: &str) -> (u64, usize) {
 
 impl MemoryIndex {
     fn held(&self) -> MutexGuard<'_, Held> {
-        // No code under the lock panics midway.
+        // The lock is not poisoned by a half-finished change, because no code under it panics midway.
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

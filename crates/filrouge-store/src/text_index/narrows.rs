@@ -1,8 +1,9 @@
 //! Decides which literals an index can narrow by: those with three consecutive characters, or with a character that can
 //! be a word alone.
 
-/// Whether an index can find texts by a folded literal: it has three consecutive characters without U+001F, which
-/// separates pieces, or one of a script whose words have one or two characters.
+/// Whether an index can find texts by a folded literal. The literal must have three consecutive characters, none of
+/// them U+001F (which separates the pieces of a text), or one character of a script whose words have one or two
+/// characters.
 #[must_use]
 pub fn narrows(literal: &str) -> bool {
     let long = |piece: &str| piece.chars().nth(2).is_some();

@@ -1,4 +1,5 @@
-//! The comparison of all heads and notes with the commit log.
+//! Compares all heads and notes with the commit log. So it finds sessions and notes that were changed, deleted or
+//! replaced by older rows outside filrouge.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -10,21 +11,25 @@ use crate::digest::{Digest, DigestRow};
 use crate::keyring::Keyring;
 use crate::rows::{Change, LogEntry, LogRow, SessionPk, StoredSession, View};
 
-/// A scan of all sessions and notes: their digest, and the sessions with a wrong MAC.
+/// The result of a scan of all stored sessions and notes.
 #[derive(Default)]
 struct Census {
+    /// The digest of the scanned heads and notes.
     digest: Digest,
+    /// The sessions whose row or head is missing, malformed or changed, each with a description.
     broken: BTreeMap<SessionPk, &'static str>,
     heads: Heads,
-    /// The names of all sessions, if they are wanted.
+    /// The names of all sessions; `None` if the caller does not need them.
     names: Option<Names>,
 }
 
 impl Census {
+    /// Scans the store.
     fn take<V: View + ?Sized>(view: &V, keyring: &Keyring) -> Result<Self, Failure> {
         Self::default().filled(view, keyring)
     }
 
+    /// Scans the store, and also collects the sessions' names.
     fn with_names<V: View + ?Sized>(view: &V, keyring: &Keyring) -> Result<Self, Failure> {
         let census = Self {
             names: Some(Names::new()),
@@ -47,6 +52,7 @@ impl Census {
         Ok(census)
     }
 
+    /// Adds a session; `stored` is `None` if its row is missing or malformed.
     fn see(&mut self, pk: SessionPk, stored: Option<StoredSession>, keyring: &Keyring) {
         let Some(StoredSession { row, head, .. }) = stored else {
             self.broken.insert(pk, "its row is missing or malformed");
@@ -72,9 +78,9 @@ impl Census {
 }
 
 impl KnownHeads {
-    /// Compares all heads and notes with the digest of the newest commit, and one by one with the known ones, which this
-    /// fills at the first comparison. Returns the sessions and notes that differ. The complete log is read only after a
-    /// mismatch.
+    /// Compares all heads and notes with the digest of the newest commit, and each of them with its known state. The
+    /// first comparison stores the known states. Returns the sessions and notes that differ. The complete log is read
+    /// only after a mismatch.
     ///
     /// # Errors
     /// When the store does not answer.
@@ -122,11 +128,12 @@ impl KnownHeads {
 /// The finding when the digest differs although every head and note equals its newest entry in the log.
 const DIFFERS: &str = "the digest of heads and notes differs from that of the newest commit";
 
+/// Suspects the entire store, because this newest commit does not follow the one before it.
 fn changed(row: &LogRow) -> Suspects {
     Suspects::everything(format!("commit {} was changed", row.commit_no))
 }
 
-/// The digest according to the newest commit; `None` when its key is missing.
+/// The digest according to the newest commit; `None` if the key of this commit is missing.
 fn sum(newest: Option<&LogRow>, keyring: &Keyring) -> Option<Digest> {
     let unmasked = |row: &LogRow| row.digest.unmasked(keyring);
     newest.map_or_else(|| Some(Digest::default()), unmasked)
@@ -142,8 +149,8 @@ fn everything_if_damaged(compared: Result<Suspects, Failure>) -> Result<Suspects
     }
 }
 
-/// Compares every head and note with its newest entry in the complete commit log, and all of them with the digest of the
-/// newest commit.
+/// Compares every head and note with its newest entry in the complete commit log, and all of them with the digest of
+/// the newest commit.
 ///
 /// # Errors
 /// When the store does not answer.
@@ -184,8 +191,8 @@ pub(crate) fn newest_commit<V: View + ?Sized>(
     Ok(Some((row, follows)))
 }
 
-/// The state according to the commit log: each session's newest head and its name, and each note's newest MAC. `matched`
-/// and `notes_matched` name those whose stored MAC occurs anywhere in the log.
+/// The state according to the commit log: each session's newest head and its name, and each note's newest MAC.
+/// `matched` and `notes_matched` name the sessions and notes whose stored MAC occurs anywhere in the log.
 #[derive(Default)]
 struct Logged {
     heads: Heads,
@@ -195,6 +202,7 @@ struct Logged {
 }
 
 impl Logged {
+    /// Applies a log entry; `census` has the stored MACs.
     fn take(&mut self, entry: LogEntry, census: &Heads) {
         match &entry.change {
             Change::Note(name) => {

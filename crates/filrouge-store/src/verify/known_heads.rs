@@ -46,11 +46,12 @@ struct KnownHead {
     commit_no: u64,
 }
 
+/// The state of all heads and notes after one commit.
 struct Known {
-    /// The newest commit that is applied.
+    /// This commit; `None` for a store without commits.
     newest: Option<LogRow>,
     sessions: HashMap<SessionPk, KnownHead>,
-    /// The sessions by the hash of their names.
+    /// The numbers of sessions, by the hash of tenant and session id.
     names: HashMap<u64, SessionPk>,
     notes: BTreeMap<Box<str>, KnownHead>,
 }
@@ -61,28 +62,31 @@ impl Known {
     }
 }
 
-/// The newest state of every head and note: filled when a store is opened, and advanced by each commit that this process
-/// verifies. Each row that is read is compared with it, so that older rows that somebody put back, and missing ones, are
-/// detected at once. Uses about 80 bytes for each session.
+/// The newest state of every head and note: filled when a store is opened, and advanced by each commit that this
+/// process verifies. Each row that is read is compared with it, so that older rows that somebody put back, and missing
+/// ones, are detected at once. Uses about 80 bytes for each session.
 #[derive(Default)]
 pub struct KnownHeads {
     /// `None` before the first comparison of all heads.
     known: RwLock<Option<Known>>,
     hasher: RandomState,
-    /// What reads found since [`Self::take_found`].
+    /// The suspects that reads have found since the last [`Self::take_found`].
     found: Mutex<Suspects>,
 }
 
+/// An integrity failure that names no session.
 pub(super) fn damaged(what: String) -> Failure {
     Failure::new(ErrorCode::IntegrityError, what)
 }
 
+/// The entries of a commit; fails if they are malformed.
 pub(super) fn entries(row: &LogRow) -> Result<Vec<LogEntry>, Failure> {
     row.entries()
         .ok_or_else(|| damaged(format!("commit {} is malformed", row.commit_no)))
 }
 
-/// Fails unless `row` continues the chain after `previous`.
+/// Fails if `row` does not continue the chain after `previous`. A commit whose key is missing cannot be checked, and
+/// passes.
 pub(super) fn check_chain(
     row: &LogRow,
     previous: Option<&LogRow>,
@@ -98,7 +102,8 @@ pub(super) fn check_chain(
 }
 
 impl KnownHeads {
-    /// Applies a verified commit, unless it is applied already.
+    /// Applies a verified commit if it follows the newest applied one, and ignores it otherwise. `catch_up` applies
+    /// commits that were missed.
     pub fn advance(&self, row: &LogRow) {
         // A verified commit is never malformed; if it were, the next comparison would fail at it.
         let _ = self.apply(row);
@@ -168,7 +173,7 @@ impl KnownHeads {
         self.read(|_| ()).is_none()
     }
 
-    /// Takes these heads as known, as of commit `newest`, unless heads are known already.
+    /// Stores these heads as the known state after the commit `newest`, unless a state is known already.
     pub(super) fn fill(&self, newest: Option<LogRow>, heads: Heads, names: &Names) {
         let mut known = self.known.write().unwrap_or_else(PoisonError::into_inner);
         if known.is_some() {
@@ -195,8 +200,9 @@ impl KnownHeads {
         });
     }
 
-    /// Whether `heads`, all heads and notes of a snapshot whose newest commit is `newest`, are the known ones. The known
-    /// ones include the snapshot's commits; what later commits wrote is not compared.
+    /// Whether all heads and notes of a snapshot equal the known ones; `true` if nothing is known yet. `newest` is the
+    /// newest commit of the snapshot. All commits up to it must be applied here; heads and notes that later commits
+    /// have written are not compared.
     pub(super) fn equal(&self, newest: Option<&LogRow>, heads: &Heads) -> bool {
         let upto = newest.map_or(0, |row| row.commit_no);
         let same = |logged: &KnownHead, found: Option<&Half>| {
@@ -215,7 +221,7 @@ impl KnownHeads {
         equal.unwrap_or(true)
     }
 
-    /// What reads have found since the last call.
+    /// Returns the suspects that reads have found since the last call.
     #[must_use]
     pub fn take_found(&self) -> Suspects {
         std::mem::take(&mut *self.found.lock().unwrap_or_else(PoisonError::into_inner))
@@ -227,7 +233,8 @@ impl KnownHeads {
     }
 }
 
-/// Compares the rows of one snapshot with the known heads. Without known heads, nothing is compared.
+/// Compares the rows of one snapshot with the known heads. Without known heads, nothing is compared. Before a read, the
+/// backend applies the commits up to the snapshot; otherwise a state that is no longer the newest could pass.
 #[derive(Clone, Copy, Default)]
 pub struct HeadCheck<'a> {
     /// The known heads.
@@ -240,7 +247,7 @@ const PUT_BACK: &str = "the session is not in its newest state (older rows were 
 const DELETED: &str = "the session was deleted outside filrouge";
 
 impl HeadCheck<'_> {
-    /// Fails when this head of a session is not its newest one.
+    /// Fails if the head of a session, of which `mac` is the MAC, is not the newest one.
     pub(crate) fn check_session<V: View + ?Sized>(
         &self,
         view: &V,
@@ -257,7 +264,7 @@ impl HeadCheck<'_> {
         Err(Failure::integrity(id.as_str(), None, PUT_BACK))
     }
 
-    /// Fails when a session that the view does not have should be there.
+    /// Fails if a session that the view lacks exists according to the commit log.
     pub(crate) fn check_absent<V: View + ?Sized>(
         &self,
         view: &V,
@@ -276,7 +283,8 @@ impl HeadCheck<'_> {
         Err(Failure::integrity(id.as_str(), None, DELETED))
     }
 
-    /// Fails when this state of a note is not its newest one; `None`: the note is absent.
+    /// Fails if the stored state of a note is not the newest one. `mac` is the note's MAC; `None` if the view has no
+    /// such note.
     pub(crate) fn check_note<V: View + ?Sized>(
         &self,
         view: &V,
@@ -294,7 +302,9 @@ impl HeadCheck<'_> {
         Err(damaged(what))
     }
 
-    /// Whether `found` is what the commit log says; also true when the snapshot is too old to compare it.
+    /// Whether `found` is the newest state of a head or note according to the commit log; `None`: the view does not
+    /// have it. `is_own` selects its entries of the running transaction, `logged` its known state. Also true if nothing
+    /// is known yet, or if a commit after the snapshot has written it.
     fn is_newest<V: View + ?Sized>(
         &self,
         view: &V,
@@ -321,6 +331,7 @@ impl HeadCheck<'_> {
         Ok(heads.read(agrees).unwrap_or(true))
     }
 
+    /// Remembers a suspect for [`KnownHeads::take_found`].
     fn note(&self, found: Suspects) {
         if let Some(known) = self.known {
             known.note_found(found);

@@ -13,13 +13,15 @@ use crate::rules::final_slot;
 #[derive(Default)]
 pub(crate) struct RebuiltSession {
     pub(crate) turns: BTreeMap<TurnId, RebuiltTurn>,
+    /// The number of turns, without replacements.
     pub(crate) ordinals: u64,
+    /// The number of item keys and request keys that the items require.
     pub(crate) keys: u64,
-    /// The seqs of items without content, with the redactions they point to.
+    /// The seqs of items without content, each with the seq of the redaction that it points to.
     pub(crate) contentless: BTreeMap<u64, u64>,
-    /// The seqs that redactions name, each with the first redaction that names it.
+    /// The seqs that redactions name, each with the seq of the first redaction that names it.
     named: BTreeMap<u64, u64>,
-    /// The same seqs as ranges, from first to last seq.
+    /// The seqs of `named` as ranges: the last seq of each range by its first.
     covered: BTreeMap<u64, u64>,
     /// The seqs of redactions.
     redactions: BTreeSet<u64>,
@@ -35,6 +37,7 @@ pub(crate) struct RebuiltTurn {
 }
 
 impl RebuiltSession {
+    /// Adds the session's next item, with its events. Fails if they contradict the earlier items.
     pub(crate) fn add_item(
         &mut self,
         session: &VerifiedSession,
@@ -125,8 +128,8 @@ impl RebuiltSession {
         Ok(())
     }
 
-    /// Records the range that a redaction names. Skips ranges that an earlier redaction names, so that repeated
-    /// redactions of the same items cost no more than one.
+    /// Records a range that a redaction names. Skips the parts of it that an earlier redaction has named, so that
+    /// repeated redactions of the same items cost no more than one.
     fn add_named(&mut self, first: u64, last: u64, redaction_seq: u64) {
         let mut seq = first;
         while seq <= last {
@@ -144,12 +147,12 @@ impl RebuiltSession {
         }
     }
 
-    /// The turns' rows, not yet sealed.
+    /// The rows of all turns, without valid MACs.
     pub(crate) fn rows(&self) -> impl Iterator<Item = TurnRow> {
         self.turns.values().map(|turn| turn.row.clone())
     }
 
-    /// The first item whose content is missing without a redaction, or present despite one.
+    /// The first item whose content is missing without a redaction, or present despite one, with a description.
     pub(crate) fn misredacted(&self) -> Option<(u64, String)> {
         let without = self.contentless.iter();
         let unnamed = without

@@ -86,7 +86,8 @@ impl<V: View + ?Sized> VerifiedSnapshot<'_, V> {
         Ok(())
     }
 
-    /// Checks the MAC of each note. The newest commit proves that the notes are the newest versions.
+    /// Checks the MAC of each note. Whether each note is in its newest version is checked elsewhere, with the digest of
+    /// the newest commit.
     pub(super) fn verify_notes(&self, report: &mut VerificationReport) -> Result<(), Failure> {
         let notes = match self.view.notes() {
             Ok(notes) => notes,

@@ -1,4 +1,4 @@
-//! Sessions with integrity errors.
+//! Sessions and notes with integrity errors.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -10,13 +10,16 @@ use crate::rows::SessionPk;
 
 pub(super) type Name = (TenantId, SessionId);
 
-/// Sessions with known integrity errors. Reads and writes of them are refused.
+/// Sessions and notes with known integrity errors, each with a description. Reads and writes of them are refused.
 #[derive(Debug, Clone, Default)]
 pub struct Suspects {
+    /// The sessions by their numbers.
     pub(super) sessions: BTreeMap<SessionPk, String>,
-    /// The sessions by their names at creation, because a deleted or renamed row is not found by its number.
+    /// The same sessions by their names at creation, as far as these are known: a deleted or renamed row is not found
+    /// by its number.
     pub(super) named: BTreeMap<Name, String>,
     pub(super) notes: BTreeMap<Box<str>, String>,
+    /// What is wrong with the entire store; `None` if it is not suspect as a whole.
     pub(super) all: Option<String>,
 }
 
@@ -30,7 +33,7 @@ impl Suspects {
         }
     }
 
-    /// Marks one session as suspect; `pk` if its row exists.
+    /// Marks one session as suspect; `pk` is `None` if its row does not exist.
     pub(super) fn of_session(
         pk: Option<SessionPk>,
         tenant: &TenantId,
@@ -61,7 +64,7 @@ impl Suspects {
             && self.all.is_none()
     }
 
-    /// Merges other suspects into these.
+    /// Returns these suspects together with `more`.
     #[must_use]
     pub fn and(&self, more: Self) -> Self {
         let mut both = self.clone();
@@ -72,7 +75,8 @@ impl Suspects {
         both
     }
 
-    /// The sessions as findings, by name where the name is known.
+    /// The suspects as findings, each with the session's id, if known, and a description. If any session's name is
+    /// known, the sessions without a known name are left out.
     pub(super) fn findings(&self) -> Vec<(Option<String>, String)> {
         let all = self.all.iter().map(|what| (None, what.clone()));
         let named = self
@@ -87,6 +91,7 @@ impl Suspects {
             .collect()
     }
 
+    /// Fails if the session or the entire store is suspect.
     pub(crate) fn check(&self, pk: SessionPk, id: &SessionId) -> Result<(), Failure> {
         self.check_store()?;
         match self.sessions.get(&pk) {
@@ -100,6 +105,7 @@ impl Suspects {
         self.sessions.contains_key(&pk)
     }
 
+    /// Fails if the note or the entire store is suspect.
     pub(crate) fn check_note(&self, name: &str) -> Result<(), Failure> {
         self.check_store()?;
         match self.notes.get(name) {
@@ -134,6 +140,7 @@ impl Suspects {
         }
     }
 
+    /// Fails if the entire store is suspect.
     pub(crate) fn check_store(&self) -> Result<(), Failure> {
         match &self.all {
             Some(what) => Err(

@@ -17,7 +17,7 @@ pub struct AgentExit {
     pub error: Option<AgentError>,
     /// How many malformed pieces of its output were replaced by U+FFFD.
     pub replaced: u64,
-    /// The end of what it wrote to stderr, without terminal controls.
+    /// The last text that it wrote to stderr, without terminal controls.
     pub stderr: Box<str>,
 }
 
@@ -40,6 +40,7 @@ pub(super) fn timed_out(time: Duration) -> Why {
     ("agent_timeout", what)
 }
 
+/// Why an agent whose process ended by itself failed; `None` if it succeeded.
 pub(super) fn exited(status: io::Result<ExitStatus>) -> Option<Why> {
     let status = match status {
         Ok(status) if status.success() => return None,
@@ -53,6 +54,7 @@ pub(super) fn exited(status: io::Result<ExitStatus>) -> Option<Why> {
     })
 }
 
+/// The error of an agent, with the end of stderr in its detail.
 fn failed(code: &'static str, what: &str, stderr: &str) -> AgentError {
     let detail = if stderr.is_empty() {
         what.to_owned()
@@ -70,6 +72,7 @@ fn never_ran(what: &str) -> AgentError {
     failed("agent_not_started", what, "")
 }
 
+/// The error if the leader of the agent's process group does not start.
 pub(super) fn no_group(error: &io::Error) -> AgentError {
     never_ran(&format!(
         "/bin/sh, which kills an agent's processes when filrouge ends, does not run: {error}"

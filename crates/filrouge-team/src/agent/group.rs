@@ -1,4 +1,5 @@
-//! The process group of an agent, and its leader, which outlives this process only for as long as it takes to kill the rest.
+//! The process group of an agent. Its leader is a small shell, which kills the group, and with it itself, as soon as
+//! this process has ended.
 
 use std::io;
 use std::process::Stdio;
@@ -7,20 +8,24 @@ use rustix::process::{Pid, Signal, kill_process_group};
 use tokio::io::AsyncReadExt as _;
 use tokio::process::{Child, ChildStdin, Command};
 
-/// The leader reports with an empty line that it runs, then waits for the end of its stdin, which means that this process has
-/// ended.
+/// The leader's script. It ignores other signals, prints an empty line to report that it runs, and waits for the end of
+/// its stdin, which means that this process has ended. Then it kills the group.
 const LEADER: &str = "trap '' TERM INT HUP QUIT TSTP TTIN TTOU; echo; read -r line; kill -s KILL 0";
 
-/// Until the leader is reaped, its process id, which is the group's id, is not reused.
+/// A process group with its leader. The group's id is the leader's process id, which the system does not reuse until
+/// the leader is reaped.
 #[derive(Debug)]
 pub(super) struct Group {
     leader: Child,
+    /// The leader's stdin, which is closed when this process ends.
     _alive: Option<ChildStdin>,
     pid: Pid,
+    /// Whether the group was killed and must not be signaled again.
     ended: bool,
 }
 
 impl Group {
+    /// Starts the leader, and waits until it runs.
     pub(super) async fn new() -> io::Result<Self> {
         let mut leader = Command::new("/bin/sh")
             .args(["-c", LEADER])
@@ -53,17 +58,19 @@ impl Group {
         self.pid.as_raw_nonzero().get()
     }
 
-    /// Asks all processes but the leader to end; SIGCONT wakes stopped ones so that they receive the signal.
+    /// Asks all processes to end with SIGTERM, which the leader ignores. SIGCONT wakes stopped processes so that they
+    /// receive it.
     pub(super) fn terminate(&self) {
         self.signal(Signal::TERM);
         self.signal(Signal::CONT);
     }
 
+    /// Kills all processes, including the leader.
     pub(super) fn kill(&self) {
         self.signal(Signal::KILL);
     }
 
-    /// Kills every remaining process.
+    /// Kills all remaining processes, and reaps the leader.
     pub(super) async fn end(&mut self) {
         self.kill();
         self.ended = true;
@@ -72,7 +79,8 @@ impl Group {
         }
     }
 
-    /// A failure is only logged: the group always has its leader, and a process that may not be signaled is out of reach.
+    /// Sends a signal to the group. A failure is only logged: since the group always has its leader, it can only mean
+    /// that a process may not be signaled, and then nothing more can be done.
     fn signal(&self, signal: Signal) {
         if let Err(error) = kill_process_group(self.pid, signal) {
             tracing::warn!(%error, "an agent's processes were not signaled");

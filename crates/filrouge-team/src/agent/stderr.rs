@@ -28,10 +28,11 @@ impl Tail {
         Self { kept, reader }
     }
 
-    /// Waits for the end of stderr, and returns the text that was kept.
+    /// Waits for the end of stderr, at most [`STDERR_END_WAIT`], and returns the text that was kept.
     pub(super) async fn take(&mut self) -> String {
         if let Some(reader) = &mut self.reader {
-            // The reader ends with the pipe; on timeout, the bytes read so far count.
+            // The reader ends when the pipe is closed. After a timeout, the text consists of the bytes that were read
+            // so far.
             let _ = timeout(STDERR_END_WAIT, reader).await;
         }
         let kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);

@@ -1,6 +1,6 @@
 //! An agent's output as text: UTF-8 without terminal controls.
 
-/// The longest control string (a title, a link's target) that is buffered; a longer one is text.
+/// The length in bytes at which a control string (a title, a link's target) is no longer buffered, and becomes text.
 const STRING_BYTES_MAX: usize = 4 << 10;
 
 /// Decodes output incrementally. How the output is split into pieces makes no difference.
@@ -13,6 +13,7 @@ pub(super) struct Decoder {
 }
 
 impl Decoder {
+    /// Decodes the next bytes; returns the text that is certain so far.
     pub(super) fn push(&mut self, bytes: &[u8]) -> String {
         self.incomplete.extend_from_slice(bytes);
         let bytes = std::mem::take(&mut self.incomplete);
@@ -52,13 +53,14 @@ impl Decoder {
     }
 }
 
-/// Removes control sequences (ECMA-48) and all control characters except line feed and tab. A carriage return becomes a line
-/// feed.
+/// Removes control sequences (ECMA-48) and all control characters except line feed and tab. A carriage return becomes a
+/// line feed.
 #[derive(Debug, Default)]
 struct Controls {
     state: State,
-    /// The control string so far.
+    /// The control string so far; it becomes text if it does not end properly.
     held: String,
+    /// Whether the last character was a carriage return: a line feed that follows it is dropped.
     after_return: bool,
 }
 
@@ -72,9 +74,9 @@ enum State {
     Intermediate,
     /// In a sequence with parameters.
     Sequence,
-    /// In a string, which ST or BEL ends.
+    /// In a control string, which ST or BEL ends.
     String,
-    /// After an ESC in a string.
+    /// After an ESC in a control string; with `\`, it is ST.
     StringEscape,
 }
 
@@ -142,7 +144,7 @@ impl Controls {
         }
     }
 
-    /// Ends an invalid sequence: the character is plain text.
+    /// Ends a sequence at a character that it cannot contain, and reads this character as plain text.
     fn abort_sequence(&mut self, c: char, text: &mut String) {
         self.state = State::Text;
         self.plain(c, text);
@@ -153,6 +155,7 @@ impl Controls {
         self.state = State::Text;
     }
 
+    /// Ends a control string at a line break: it becomes text, and the line break is read as plain text.
     fn abort_string(&mut self, c: char, text: &mut String) {
         self.release(text);
         self.plain(c, text);

@@ -17,6 +17,7 @@ use crate::team::Team;
 
 pub(super) type CommandReceiver = mpsc::UnboundedReceiver<SessionCommand>;
 
+/// The state of a team's conversation, which one task owns.
 pub(super) struct Conversation {
     pub(super) team: Arc<Team>,
     pub(super) record: Arc<dyn Record>,
@@ -25,15 +26,16 @@ pub(super) struct Conversation {
     pub(super) settings: Settings,
     pub(super) queue: RoutingQueue,
     pub(super) status: Status,
+    /// The id of the human who has the floor; `None` while the queue is served.
     pub(super) waiting_for: Option<Box<str>>,
     /// The message that the next human message answers.
     pub(super) next_parent: Option<MessageId>,
     /// Per member, the agent who last spoke to them.
     pub(super) last_agent_to: HashMap<Box<str>, Box<str>>,
-    /// Messages of agents since a human spoke last.
+    /// How many messages agents have begun since a human last spoke or resumed the queue.
     pub(super) agent_turns: u32,
-    /// The team file's task, until it is recorded with the first message: a session without messages leaves nothing in the
-    /// ledger.
+    /// The team file's task, until it is recorded with the first message: a session without messages leaves nothing in
+    /// the ledger.
     pub(super) unrecorded_task: Option<Box<str>>,
     events: mpsc::UnboundedSender<TeamEvent>,
 }
@@ -81,7 +83,8 @@ impl Conversation {
         Ok(())
     }
 
-    /// Records whom an agent spoke to, and which message a human's next one answers.
+    /// Updates `next_parent` and, if an agent spoke, `last_agent_to`. An agent who addressed nobody spoke to the first
+    /// human.
     pub(super) fn note_speaker(&mut self, message: &Message) {
         if message.speaker.kind != SpeakerKind::System {
             self.next_parent = Some(message.id.clone());
@@ -114,7 +117,7 @@ impl Conversation {
         }
     }
 
-    /// Executes a command that does not stop a speaking agent.
+    /// Executes a command. While an agent speaks, `read_output` first stops the agent if the command cancels or closes.
     pub(super) async fn execute(&mut self, command: SessionCommand) {
         match command {
             SessionCommand::Say(text, reply) => {
@@ -158,6 +161,8 @@ impl Conversation {
         }
     }
 
+    /// Empties the queue and closes the session with this status. If this fails, the session is paused and can be
+    /// closed again.
     async fn close(&mut self, status: Status) -> Result<(), Failure> {
         self.drop_all();
         self.waiting_for = self.team.first_human().map(|human| human.id.clone());
@@ -175,6 +180,7 @@ impl Conversation {
         Ok(())
     }
 
+    /// Lets the queue be served: no human has the floor.
     pub(super) fn proceed(&mut self) {
         self.status = Status::Active;
         self.waiting_for = None;
@@ -197,7 +203,7 @@ impl Conversation {
         self.context.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The viewer may be gone; the conversation continues.
+    /// Sends an event. If its receiver is gone, the event is lost and the conversation continues.
     pub(super) fn send_event(&self, event: TeamEvent) {
         let _ = self.events.send(event);
     }
@@ -210,6 +216,7 @@ impl Conversation {
         }
     }
 
+    /// Reports content that the ledger did not keep.
     pub(super) fn not_kept(&self, what: NotKept, failure: &Failure) {
         self.send_event(TeamEvent::NotKept {
             what,

@@ -23,19 +23,19 @@ pub enum TeamEvent {
     },
     /// An agent's message has ended.
     Ended {
-        /// The complete message, and why it was cut.
+        /// The complete message, which states whether and why it was cut.
         message: Message,
-        /// Why the agent failed.
+        /// Why the agent failed; `None` if it did not fail.
         error: Option<AgentError>,
     },
-    /// The queue has changed; the next member first.
+    /// The queue after a change, the next member first.
     Queue(Vec<Route>),
-    /// A human has the floor. Queued members continue on [`resume`](crate::coordinator::Coordinator::resume) or after the human's
-    /// next message.
+    /// A human has the floor. Queued members continue on [`resume`](crate::coordinator::Coordinator::resume) or after
+    /// the human's next message.
     HandedOver(State),
     /// The team task was set or cleared.
     TaskSet {
-        /// The task.
+        /// The task; `None` if it was cleared.
         task: Option<Box<str>>,
         /// The id of the member that set it.
         by: Box<str>,
@@ -44,7 +44,8 @@ pub enum TeamEvent {
     Warning(Warning),
     /// The session's history has speakers who are not members now. The history stays unchanged.
     Drift(Vec<Drifted>),
-    /// A write to the ledger failed. The conversation is paused; the queue stays, and the event names what was not kept.
+    /// A write to the ledger failed. The conversation is paused; the queue stays, and the event names what was not
+    /// kept.
     NotKept {
         /// The content that the ledger did not keep.
         what: NotKept,
@@ -90,10 +91,10 @@ pub enum Warning {
     },
     /// Queued members were removed: by a marker, or because a turn was cancelled.
     Dropped {
-        /// How many were queued.
+        /// How many entries of the queue were removed.
         count: usize,
     },
-    /// A task was not set.
+    /// The team task that a message names was not set, for this reason.
     TaskRefused(Failure),
 }
 
@@ -102,12 +103,12 @@ pub enum Warning {
 pub enum NotKept {
     /// The beginning of a message, which was therefore not said.
     Begin,
-    /// The rest of an agent's message. It is still shown, also to agents, while this process lives.
+    /// The rest of an agent's message. It stays in the conversation, and agents read it, until this process ends.
     Message(MessageId),
     /// A note by the application.
     Note(MessageId),
     /// The team task.
     Task,
-    /// A hand-over: the status, and the member that the team waits for.
+    /// The state at a hand-over: the status, and the member that the team waits for.
     HandOver,
 }

@@ -12,7 +12,7 @@ use crate::record::Status;
 use crate::team::Member;
 
 impl Conversation {
-    /// The human who is waited for, else the first one.
+    /// The human who has the floor; the first human if nobody has it.
     pub(super) fn human(&self) -> Result<&Member, Failure> {
         let awaited = self.waiting_for.as_deref();
         let human = awaited.and_then(|id| self.team.member(id));
@@ -20,6 +20,7 @@ impl Conversation {
         human.ok_or_else(|| invalid("the team has no human"))
     }
 
+    /// Adds a human's message; see [`Coordinator::say`](super::Coordinator::say).
     pub(super) async fn say(&mut self, text: &str) -> Result<Option<MessageId>, Failure> {
         let human = self.human()?.clone();
         if text.trim().is_empty() {
@@ -48,6 +49,8 @@ impl Conversation {
         Ok(Some(id))
     }
 
+    /// Records a message, and adds it to the conversation. If it is the session's first, records the team file's task
+    /// before it.
     async fn record_message(
         &mut self,
         human: &Member,
@@ -66,6 +69,7 @@ impl Conversation {
         Ok(message)
     }
 
+    /// Queues the members who are to answer a human's message, and serves the queue if it was paused.
     async fn route(&mut self, message: &Message, marked: &Marked, human: &Member) {
         let addressed = self.queue_addressed(message, marked);
         let has_no_addressees = marked.addressed.is_empty();

@@ -39,7 +39,7 @@ struct GrowingMessage {
 }
 
 impl Conversation {
-    /// Lets an agent answer. Session commands are executed meanwhile.
+    /// Lets an agent answer the message that `route` names. Executes session commands meanwhile.
     pub(super) async fn speak(
         &mut self,
         route: Route,
@@ -89,11 +89,13 @@ impl Conversation {
             .await;
     }
 
+    /// Reports that an agent's message could not begin, and pauses the conversation.
     fn report_not_begun(&mut self, failure: &Failure) {
         self.not_kept(NotKept::Begin, failure);
         self.halt();
     }
 
+    /// Runs the agent until its output ends or it is stopped; returns why reading stopped, and how the agent ended.
     async fn run_agent(
         &mut self,
         agent_command: &Command,
@@ -122,6 +124,7 @@ impl Conversation {
         (stop, exit)
     }
 
+    /// Passes the agent's output on to the message until it ends, reaches the size limit, or a command stops the agent.
     async fn read_output(
         &mut self,
         agent: &mut Agent,
@@ -151,7 +154,8 @@ impl Conversation {
         }
     }
 
-    /// Shows and records more text. A failed write is tolerated, because the end of the message records the complete text.
+    /// Shows and records more text. A failed write is only logged, because the end of the message records the complete
+    /// text.
     async fn add_text(&self, growing: &mut GrowingMessage, text: &str) {
         if text.is_empty() {
             return;
@@ -168,6 +172,8 @@ impl Conversation {
         }
     }
 
+    /// Adds an agent's ended message to the conversation, and continues as `stop` requires. `recorded` is the result of
+    /// recording its end.
     async fn finish_speech(
         &mut self,
         message: Message,

@@ -10,7 +10,7 @@ use crate::queue::Route;
 use crate::record::Status;
 
 impl Conversation {
-    /// Lets the next member of the queue speak; the first human if the queue is empty.
+    /// Lets the next member of the queue speak. If the queue is empty, the first human gets the floor.
     pub(super) async fn serve_next(&mut self, commands: &mut CommandReceiver) {
         let Some(route) = self.queue.first().cloned() else {
             self.hand_over(None).await;
@@ -40,7 +40,7 @@ impl Conversation {
         self.report_queue();
     }
 
-    /// Gives a human the floor, the first one if none is named.
+    /// Gives a human the floor, and records it; `None` means the first human.
     pub(super) async fn hand_over(&mut self, to: Option<Box<str>>) {
         self.pause(to);
         let state = self.state();
@@ -50,7 +50,8 @@ impl Conversation {
         self.send_event(TeamEvent::HandedOver(state));
     }
 
-    /// As [`hand_over`](Self::hand_over), but right after a failure of the ledger: records nothing; the next hand-over retries.
+    /// Gives the first human the floor after a failure of the ledger. Unlike [`hand_over`](Self::hand_over), it records
+    /// nothing; the next hand-over records the state.
     pub(super) fn halt(&mut self) {
         self.pause(None);
         self.send_event(TeamEvent::HandedOver(self.state()));
@@ -62,6 +63,7 @@ impl Conversation {
         self.status = Status::Paused;
     }
 
+    /// Gives the first human the floor after too many messages of agents in a row, with a note that says so.
     async fn take_floor_from_agents(&mut self) {
         let limit = self.team.max_agent_turns;
         let human = self.team.first_human().map_or("a human", |one| &*one.name);
@@ -88,7 +90,7 @@ impl Conversation {
         self.send_event(TeamEvent::Said(note));
     }
 
-    /// Queues the members whom a message addresses; returns whether there are any. Unknown names are reported.
+    /// Queues the members whom a message addresses; returns whether it addresses any. Reports unknown names.
     pub(super) fn queue_addressed(&mut self, message: &Message, marked: &Marked) -> bool {
         let unknown: Vec<Box<str>> = marked.unresolved().map(Into::into).collect();
         if !unknown.is_empty() {
@@ -119,6 +121,7 @@ impl Conversation {
         self.report_queue();
     }
 
+    /// Removes members from the queue, and reports how many; `None` removes nobody.
     pub(super) fn drop_waiting(&mut self, dropped: Option<&Dropped>) {
         let count = match dropped {
             None => return,
@@ -140,7 +143,7 @@ impl Conversation {
         self.send_event(TeamEvent::Queue(queue));
     }
 
-    /// Sets the task here and in the ledger; if that fails, the previous task stays.
+    /// Sets the team task in the conversation and in the ledger. If the ledger refuses it, the previous task stays.
     pub(super) async fn set_task(&mut self, task: Option<&str>, by: &str) -> Result<(), Failure> {
         let before = self.context().team_task().map(str::to_owned);
         self.context().set_team_task(task)?;

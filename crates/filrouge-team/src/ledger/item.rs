@@ -1,8 +1,8 @@
 //! Converts messages to items of the ledger, and back (DESIGN §3, §11).
 //!
-//! A message is one item: its id is the item's key, its text the item's text, and its team-specific fields are in the item's
-//! metadata under `team`. A message that is still growing is a draft, which has the same fields in a part of type `team_message`:
-//! however the draft ends, its item is read as the same message.
+//! A message is one item: its id is the item's key, its text the item's text, and its team-specific fields are in the
+//! item's metadata under `team`. A message that is still growing is a draft, which has the same fields in a part of
+//! type `team_message`: however the draft ends, its item is read as the same message.
 
 use std::borrow::Cow;
 
@@ -17,14 +17,14 @@ use crate::context::message_number;
 use crate::message::{Cut, Message, Routing, Speaker, SpeakerKind};
 use crate::record::AgentError;
 
-/// The part of a draft that describes the message, next to its text.
+/// The type of the part of a draft that describes its message, next to the text.
 const MESSAGE_PART: &str = "team_message";
-/// The part of an item that sets the team task.
+/// The type of the part of an item that sets the team task.
 const TASK_PART: &str = "team_task";
-/// The part of an item without a speaker.
+/// The type of the part of an item that has no speaker and no text.
 const NOTE_PART: &str = "team_note";
 
-/// Metadata of an item, and the content of a description part.
+/// The metadata of a message's item.
 #[derive(Serialize, Deserialize)]
 struct Metadata<'a> {
     team: MessageFields<'a>,
@@ -83,7 +83,7 @@ pub(crate) fn key_of(message: &Message) -> Result<ItemId, Failure> {
     })
 }
 
-/// A message as an item on this channel; `error` is why its agent failed.
+/// Writes a message as an item on this channel. `error` is why its agent failed; `None` if it did not fail.
 ///
 /// # Errors
 /// `invalid` for an id that is not a valid item id.
@@ -144,7 +144,7 @@ pub(crate) fn description_of(
     )))
 }
 
-/// The item that sets the team task.
+/// The item that sets the team task; `None` clears the task.
 pub(crate) fn task_item(task: Option<&str>) -> ItemBody {
     let task = task.map_or_else(|| "null".to_owned(), token);
     let parts = format!(r#"[{{"type":"{TASK_PART}","task":{task}}}]"#);
@@ -155,7 +155,7 @@ pub(crate) fn task_item(task: Option<&str>) -> ItemBody {
     )
 }
 
-/// An item without text, for a turn that needs an item.
+/// An item without text for people, for a turn or a checkpoint that needs an item. `what` is its purpose.
 pub(crate) fn note_item(what: &'static str) -> ItemBody {
     let parts = format!(r#"[{{"type":"{NOTE_PART}","note":"{what}"}}]"#);
     ItemBody::new(
@@ -170,7 +170,7 @@ pub(crate) fn note_item(what: &'static str) -> ItemBody {
 pub(crate) enum Read {
     /// A message; `from_draft` if its item comes from an unfinished draft.
     Message { message: Message, from_draft: bool },
-    /// The team task from this item on.
+    /// The team task from this item on; `None`: it is cleared.
     Task(Option<Box<str>>),
     /// A redacted message: its id, or its number if its item comes from a draft.
     Redacted(RedactedId),
@@ -242,7 +242,8 @@ pub(crate) fn read(item: &Item) -> Read {
     }
 }
 
-/// A draft's message, from its part, without its text.
+/// Reads a draft's message, without its text, from the part that describes it. The message is cut unless the draft is
+/// complete.
 fn drafted(part: &Part<'_>) -> Option<Message> {
     let fields: MessageFields<'_> = serde_json::from_str(part.team?.get()).ok()?;
     let mut message = fields.message(part.id.as_deref()?.into(), part.at?, "".into());
@@ -265,6 +266,7 @@ fn text_of(item: &Item) -> Box<str> {
     text.map_or_else(|| "".into(), |text| text.to_plain().into())
 }
 
+/// Reads a redacted item. `is_message` states whether its metadata, which a redaction keeps, describes a message.
 fn redacted(item: &Item, is_message: bool) -> Read {
     match &item.body.item_id {
         Some(id) if is_message => Read::Redacted(RedactedId::Id(id.as_str().into())),

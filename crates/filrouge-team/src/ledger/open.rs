@@ -1,4 +1,4 @@
-//! Opening a team's session: a new one, or one that continues (DESIGN §11).
+//! Opens a team's session: a new one, or one that continues (DESIGN §11).
 
 use std::sync::{Arc, Mutex};
 
@@ -19,7 +19,8 @@ use crate::message::MessageId;
 use crate::record::{State, Status};
 use crate::team::Team;
 
-/// How many of the newest turns are checked for open ones. A team's session has at most one open turn, among its newest.
+/// How many of the newest turns are checked for open ones. A team's session has at most one open turn, among its
+/// newest.
 const NEWEST_TURNS: usize = 8;
 
 /// Metadata of a session that was imported from a snapshot.
@@ -52,7 +53,7 @@ pub(crate) fn session_id(id: &str) -> Result<SessionId, Failure> {
     })
 }
 
-/// Checks that the tenant records all items.
+/// Checks that the tenant records all items, and not only questions and answers.
 pub(super) fn check_records_all(engine: &Engine, caller: &Caller) -> Result<(), Failure> {
     if engine.turns.records_all(caller.tenant()) {
         return Ok(());
@@ -82,7 +83,8 @@ pub(crate) fn check_team(session: &Session, team_id: &str) -> Result<(), Failure
 /// Creates a session of a team and opens it.
 ///
 /// # Errors
-/// `invalid` if the tenant records only questions and answers (`record = conversation`), `journal_off`, and the ledger's errors.
+/// `invalid` if the tenant records only questions and answers (`record = conversation`), `journal_off`, and the
+/// ledger's errors.
 pub async fn open_new(
     engine: Arc<Engine>,
     caller: Caller,
@@ -99,12 +101,14 @@ pub async fn open_new(
     open(engine, caller, team, session, options).await
 }
 
-/// Opens a session of this team in its last state. A message that was still growing when the previous process was killed is
-/// kept as interrupted, and the turn that was open is closed as interrupted. A session that had ended becomes active again.
+/// Opens a session of this team in its last state. A message that was still growing when the previous process was
+/// killed is kept as interrupted, and the turn that was open is closed as interrupted. A session that had ended becomes
+/// active again.
 ///
 /// # Errors
-/// `session_not_found`, `session_erased`; `invalid` if the session belongs to another team; `lease_timeout` with the holder and
-/// the end of the lease, unless the ledger knows that the holder's process has exited; and as [`open_new`].
+/// `session_not_found`, `session_erased`; `invalid` if the session belongs to another team; `lease_timeout`, with the
+/// holder and the end of the lease, if someone else has the session open (a holder whose process is known to have
+/// exited does not count); and as [`open_new`].
 pub async fn open_existing(
     engine: Arc<Engine>,
     caller: Caller,
@@ -119,7 +123,8 @@ pub async fn open_existing(
     open(engine, caller, team, session, options).await
 }
 
-/// Reads a team's session in its present state, also while it is open elsewhere; without a message that is still growing.
+/// Reads a team's session in its present state, whether or not it is open elsewhere. A message that is still growing is
+/// left out.
 ///
 /// # Errors
 /// `session_not_found`, `session_erased`; `invalid` if it belongs to another team; and the ledger's errors.
@@ -147,7 +152,8 @@ pub(crate) async fn read_with(
     Ok((session, conversation))
 }
 
-/// Opens a session that belongs to the team.
+/// Opens a session that belongs to the team: acquires its lease, ends what the previous holder left unfinished, and
+/// reads it.
 pub(super) async fn open(
     engine: Arc<Engine>,
     caller: Caller,
@@ -158,7 +164,7 @@ pub(super) async fn open(
     let caller = caller.with_fence(None);
     let id = session.session_id.clone();
     let session = match session.status {
-        // An ended session refuses leases.
+        // A closed session refuses leases, so it becomes active first.
         SessionStatus::Closed => {
             let again = PatchSession {
                 status: Some(SessionStatus::Active),
@@ -186,6 +192,7 @@ pub(super) async fn open(
     }
 }
 
+/// Opens a session whose lease this process has. If it fails, the caller releases the lease.
 async fn open_held(
     engine: Arc<Engine>,
     lease: &Arc<SessionLease>,
@@ -236,7 +243,8 @@ async fn open_held(
     })
 }
 
-/// Records the unfinished messages of the previous holder, and closes the turns that it left open.
+/// Records the unfinished messages of the previous holder, and closes the turns that it left open. Returns the ids of
+/// the messages that were interrupted.
 async fn end_unfinished(
     engine: &Arc<Engine>,
     lease: &SessionLease,
@@ -252,8 +260,8 @@ async fn end_unfinished(
         let mut utterance = engine.streams.take_over(id, &draft);
         match utterance.append(&caller, vec![item]).await {
             Ok(_) => {}
-            // A message that cannot become an item under its own id stays a draft. When the turn ends, the draft becomes an item
-            // with an id of the ledger's.
+            // A message that cannot become an item under its own id stays a draft. When the turn ends, the draft
+            // becomes an item with an id of the ledger's.
             Err(failure) if failure.code.status() < 500 => {
                 tracing::warn!(session_id = %id, code = failure.code.as_str(), "an unfinished message becomes an item with an id that is not the message's");
             }
@@ -279,7 +287,7 @@ async fn end_unfinished(
     Ok(interrupted)
 }
 
-/// The last recorded state, if nothing was written after it.
+/// The newest recorded state; `None` if something was written after it.
 async fn newest_state(
     engine: &Engine,
     caller: &Caller,
@@ -301,7 +309,7 @@ pub(crate) fn checkpoint_state(checkpoint: &Checkpoint) -> Option<CheckpointStat
     serde_json::from_str(checkpoint.state.as_str()).ok()
 }
 
-/// The metadata of an imported session.
+/// The metadata of an imported session, which records when the original session was created.
 ///
 /// # Errors
 /// Only an internal error.

@@ -31,17 +31,18 @@ pub(crate) struct ReadConversation {
     pub(crate) messages: Vec<Message>,
     pub(crate) task: Option<Box<str>>,
     pub(crate) left_out: LeftOut,
-    /// The highest number of any message's id, redacted ones included.
+    /// The highest N of any message's id `msg-N`, redacted messages included.
     pub(crate) highest: u64,
     /// The ids of redacted messages.
     pub(crate) redacted: HashSet<MessageId>,
-    /// When the newest message was said, redacted ones included.
+    /// When the newest message was said, redacted messages included.
     pub(crate) newest_at: Option<Timestamp>,
     /// How many items record a redaction.
     pub(crate) redactions: u64,
     /// The seq of the newest item that was read.
     pub(crate) last_seq: u64,
-    /// Positions of messages that come from drafts; a final item with the same id replaces them.
+    /// The positions in `messages` of those that come from drafts. A later item with the same id replaces such a
+    /// message.
     drafted: HashMap<MessageId, usize>,
 }
 
@@ -90,7 +91,7 @@ impl ReadConversation {
         self.messages.push(message);
     }
 
-    /// The context that is carried over.
+    /// Converts it to the state from which a conversation continues.
     pub(crate) fn into_restored(self) -> Restored {
         Restored {
             context: Context {
@@ -113,7 +114,8 @@ impl ReadConversation {
     }
 }
 
-/// Reads a session's items after the seq `after`, page by page: the next page is read while the previous one is decoded.
+/// Reads a session's items after the seq `after`, page by page: the next page is read while the previous one is
+/// decoded.
 ///
 /// # Errors
 /// The ledger's.

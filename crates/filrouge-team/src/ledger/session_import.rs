@@ -22,7 +22,7 @@ use crate::team::Team;
 
 /// The maximum number of messages that one turn of an import has.
 const TURN_MESSAGES: usize = 1000;
-/// The longest id that is used unhashed in a turn's key.
+/// The maximum number of bytes of an id that are used unhashed, in a turn's key and in the id of an imported session.
 const KEY_BYTES: usize = 200;
 
 /// The result of an import.
@@ -34,13 +34,14 @@ pub struct Imported {
     pub added: u64,
     /// Messages that the ledger already had.
     pub known: u64,
-    /// Messages that the ledger has with other content under the same id; the ledger's stay.
+    /// The ids of messages that the ledger has with different content; the ledger keeps its own.
     pub differing: Vec<MessageId>,
     /// Messages that the ledger has redacted; they are not imported.
     pub redacted: u64,
 }
 
-/// The id of an imported session whose own id belongs to another team or owner: the same at every import.
+/// The id under which a session is imported if its own id belongs to another team or owner. It derives from the team,
+/// the owner and the own id, so every import uses the same one.
 ///
 /// # Errors
 /// Only an internal error.
@@ -58,7 +59,7 @@ pub(crate) fn other_id(caller: &Caller, team_id: &str, id: &str) -> Result<Sessi
         .map_err(|e| Failure::new(ErrorCode::Invalid, format!("session {id:?}: {e}")))
 }
 
-/// The session that a snapshot belongs to, created if it does not exist.
+/// The session that a snapshot is imported into, created if it does not exist.
 async fn session_of(
     engine: &Engine,
     caller: &Caller,
@@ -97,12 +98,12 @@ async fn session_of(
     Ok(session)
 }
 
-/// Imports a snapshot into the ledger: its messages become items with their times and ids. Repeating an import changes nothing,
-/// and repeating an interrupted one completes it. Existing items stay unchanged.
+/// Imports a snapshot into the ledger: its messages become items with their times and ids. Repeating an import changes
+/// nothing, and repeating an interrupted one completes it. Existing items stay unchanged.
 ///
 /// # Errors
-/// `invalid` if the snapshot is of another team; `session_erased` if its session was erased; `lease_timeout` if someone has the
-/// session open; and the ledger's errors.
+/// `invalid` if the snapshot is of another team; `session_erased` if its session was erased; `lease_timeout` if someone
+/// has the session open; and the ledger's errors.
 pub async fn import(
     engine: Arc<Engine>,
     caller: Caller,
@@ -162,7 +163,7 @@ pub async fn import(
     }
 }
 
-/// The messages that the ledger does not have; counts the others.
+/// The messages of a snapshot that the ledger does not have; counts the others in `imported`.
 fn missing_messages<'a>(
     snapshot: &'a SessionSnapshot,
     existing: &[Message],

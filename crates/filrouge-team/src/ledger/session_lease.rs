@@ -1,4 +1,4 @@
-//! The lease of an open session (DESIGN §6, §11): renewed in the background, released at the end.
+//! The lease of an open session (DESIGN §6, §11): renewed in the background, and released when the session is closed.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -10,9 +10,10 @@ use filrouge_store::command::FencingToken;
 use filrouge_types::{ErrorCode, Failure, Lease, SessionId};
 use tokio::task::JoinHandle;
 
-/// Counts the openings of this process, so that each has a distinct holder name.
+/// The number of the next session that this process opens: it makes holder names distinct.
 static OPENINGS: AtomicU64 = AtomicU64::new(1);
-/// The maximum number of bytes of a holder's name that people see; the rest distinguishes processes.
+/// The maximum number of bytes of a holder's label, the part of the name that people see. The other part identifies the
+/// process.
 const LABEL_BYTES: usize = 200;
 /// Separates a holder's label from its process.
 const BEFORE_WRITER: &str = " #";
@@ -27,9 +28,10 @@ pub(super) struct SessionLease {
     state: Mutex<Held>,
 }
 
+/// The lease as this process knows it.
 struct Held {
     fence: u64,
-    /// Why the lease is lost.
+    /// Why the lease is lost or was released; `None` while this process has it.
     lost: Option<Failure>,
 }
 
@@ -46,7 +48,8 @@ fn millis(duration: Duration) -> u64 {
     u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
 }
 
-/// The holder's name of this opening: a label for people, and the process, by which others find out whether the holder has exited.
+/// The holder's name for a session that is being opened: a label for people, and the process, by which others find out
+/// whether the holder has exited.
 fn holder(label: &str, writer: &str) -> Box<str> {
     let label: String = label.chars().filter(|c| !c.is_control()).collect();
     let end = label.floor_char_boundary(LABEL_BYTES);
@@ -55,7 +58,7 @@ fn holder(label: &str, writer: &str) -> Box<str> {
     format!("{label}{BEFORE_WRITER}{writer}.{opening}").into()
 }
 
-/// The process part of a holder's name.
+/// The process in a holder's name; `None` if the name has another form.
 fn writer_of(holder: &str) -> Option<&str> {
     let (_, process) = holder.rsplit_once(BEFORE_WRITER)?;
     let (writer, _) = process.rsplit_once('.')?;
@@ -70,7 +73,7 @@ pub fn holder_label(holder: &str) -> &str {
         .map_or(holder, |(label, _)| label)
 }
 
-/// Whether a lease's holder is certainly gone.
+/// Whether the process of a lease's holder has certainly exited; `false` if that is unknown.
 pub(crate) fn is_gone(engine: &Engine, lease: &Lease) -> bool {
     let writer = lease.holder.as_deref().and_then(writer_of);
     writer.is_some_and(|writer| engine.upkeep.has_exited(writer))
@@ -146,8 +149,8 @@ impl SessionLease {
         failure
     }
 
-    /// As [`Self::caller`], after checking that the session is still held. An expired lease is acquired anew if no other caller has
-    /// held the session since: a machine that was suspended continues.
+    /// As [`Self::caller`], after checking that the session is still held. An expired lease is acquired anew if no
+    /// other caller has had the lease since then. So a session continues after its machine was suspended.
     ///
     /// # Errors
     /// `stale_fence` if someone else has taken the session over, and the ledger's errors.
@@ -165,6 +168,7 @@ impl SessionLease {
         self.caller()
     }
 
+    /// The failure for a session of which another caller has acquired the lease.
     fn taken_over(&self, lease: &Lease) -> Failure {
         let who = lease
             .holder
@@ -180,7 +184,8 @@ impl SessionLease {
         failure
     }
 
-    /// Acquires the expired lease anew; releases it again if another caller has had it since this fence.
+    /// Acquires the expired lease anew. Releases it again, and fails, if another caller has had the lease since this
+    /// process got `fence`.
     async fn reacquire(&self, fence: u64) -> Result<(), Failure> {
         let request = AcquireLease {
             holder: self.holder.clone(),
@@ -211,6 +216,7 @@ impl SessionLease {
         Err(self.lose(self.taken_over(&unheld)))
     }
 
+    /// Renews the lease; an expired one is acquired anew if possible.
     async fn renew(&self) -> Result<(), Failure> {
         let request = RenewLease {
             holder: self.holder.clone(),
@@ -252,7 +258,7 @@ impl SessionLease {
         }))
     }
 
-    /// Releases the lease; nothing is written after this.
+    /// Releases the lease, unless it is lost; nothing is written after this.
     ///
     /// # Errors
     /// The ledger's; the lease then expires.

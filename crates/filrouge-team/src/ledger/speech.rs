@@ -14,7 +14,7 @@ use super::session_lease::SessionLease;
 use crate::message::{Cut, Message};
 use crate::record::{AgentError, Speech};
 
-/// How many inputs may wait for the recording task; further ones make the speaker wait.
+/// How many inputs may wait for the recording task. Once they are reached, appending more text waits.
 const WAITING: usize = 64;
 
 /// An agent's message that has ended and is not an item yet: its channel depends on what follows it.
@@ -27,7 +27,7 @@ pub(super) struct EndedSpeech {
 enum SpeechInput {
     /// More text of the message.
     Text(String),
-    /// The end of the message: the complete message, and its agent's error.
+    /// The end of the message: the complete message, and its agent's error. The sender gets the result.
     End(
         Box<(Message, Option<AgentError>)>,
         oneshot::Sender<SpeechResult>,
@@ -106,16 +106,17 @@ struct Drafter {
     text: String,
     /// How many bytes of the text are drafted.
     drafted: usize,
-    /// Where the text of the current draft write ends. After a failure it stays, so that the retry writes the same bytes; if no
-    /// write has failed, it equals `drafted` between writes.
+    /// Where the text of the current draft write ends. After a failure it stays, so that the retry writes the same
+    /// bytes; if no write has failed, it equals `drafted` between writes.
     sending: usize,
     last_write_at: Instant,
+    /// The failure of the newest draft, which `append` reports; `None` if it succeeded.
     failed: tokio::sync::watch::Sender<Option<Failure>>,
 }
 
 impl Drafter {
-    /// Drafts until the message ends. Publishes the ended message before it answers the caller of `end`. If the caller drops its
-    /// handle without an end, the message ends as interrupted.
+    /// Drafts until the message ends. Publishes the ended message before it answers the caller of `end`. If the caller
+    /// drops its handle without an end, the message ends as interrupted.
     async fn run(
         mut self,
         mut received: mpsc::Receiver<SpeechInput>,

@@ -13,16 +13,17 @@ use crate::record::{AgentError, State};
 
 /// How far the recording of an open session has progressed.
 pub(super) struct Progress {
+    /// The open turn, if there is one.
     pub(super) turn: Option<Turn>,
-    /// Yields the message that is still growing once it has ended.
+    /// Yields the growing message once it has ended; `None` if no message is growing.
     speaking: Option<oneshot::Receiver<EndedSpeech>>,
-    /// The last ended message that is not an item yet.
+    /// The message that has ended and is not an item yet; `None` if there is none.
     ended: Option<EndedSpeech>,
-    /// The team task that was recorded last.
+    /// The newest recorded team task.
     pub(super) task: Option<Box<str>>,
-    /// The state that was recorded last; `None` once anything was written after it.
+    /// The newest recorded state; `None` once anything was written after it.
     pub(super) state: Option<State>,
-    /// How many notes were recorded outside of humans' turns.
+    /// How many notes this process has recorded in turns of their own; numbers the keys of such turns.
     pub(super) notes: u64,
     /// How many messages the session has up to the seq `counted_to`.
     pub(super) count: u64,
@@ -34,7 +35,7 @@ pub(super) struct Turn {
     id: TurnId,
     /// Whether the turn has its final answer.
     answered: bool,
-    /// Why the turn's last message was cut, with the agent's error.
+    /// Why the turn's newest message was cut, with the agent's error; `None` if it is complete or still growing.
     cut: Option<(Cut, Option<AgentError>)>,
 }
 
@@ -57,7 +58,7 @@ fn still_speaking() -> Failure {
     Failure::new(ErrorCode::StreamOpen, what).with_hint("end that message first")
 }
 
-/// The error of an unanswered turn; `None` if the turn is cancelled instead.
+/// The error with which an unanswered turn fails after a cut message; `None` if the turn is cancelled instead.
 fn error_of(cut: Cut, error: Option<&AgentError>) -> Option<ErrorBody> {
     let (code, detail) = match (cut, error) {
         (Cut::Cancelled, _) => return None,
@@ -90,7 +91,7 @@ impl Progress {
         }
     }
 
-    /// Whether a message is still growing; stores it once it has ended.
+    /// Whether a message is still growing. If it has ended since the last call, moves it to `ended`.
     fn is_speaking(&mut self) -> bool {
         let Some(end) = &mut self.speaking else {
             return false;
@@ -147,7 +148,7 @@ impl Shared {
         Ok(())
     }
 
-    /// Begins an agent's message.
+    /// Begins an agent's message, in the open turn or, if there is none, in a new one that begins with a note.
     pub(super) async fn begin(
         &self,
         progress: &mut Progress,
@@ -185,8 +186,8 @@ impl Shared {
         Ok(speech)
     }
 
-    /// Records the last ended message as an item. Its channel is certain only now: the message is the last word if no speaker
-    /// follows.
+    /// Records the ended message, if there is one, as an item. Its channel is known only now: `is_last_word` states
+    /// that no other agent follows, so that the message may be the turn's answer.
     async fn record_ended(
         &self,
         progress: &mut Progress,
@@ -217,7 +218,7 @@ impl Shared {
         Ok(())
     }
 
-    /// The item of an ended message, within the ledger's limits: a text that is too long is cut, which is logged.
+    /// The item of an ended message. A text that is too long for the ledger is cut, which is logged.
     fn fitting(&self, ended: &mut EndedSpeech, channel: Channel) -> Result<ItemBody, Failure> {
         let limit = self.engine.limits().item_bytes;
         let mut item = item_of(&ended.message, channel, ended.error.as_ref())?;
@@ -295,8 +296,8 @@ impl Shared {
         Ok(())
     }
 
-    /// Ends the turn in the write that records the last ended message as an item. Returns `false` if there is no such message,
-    /// or if another caller has ended the turn.
+    /// Ends the turn in the write that records the last ended message as an item. Returns `false` if there is no such
+    /// message, or if another caller has ended the turn.
     async fn end_with_last_word(&self, progress: &mut Progress) -> Result<bool, Failure> {
         let (Some(ended), Some(_)) = (&mut progress.ended, &progress.turn) else {
             return Ok(false);

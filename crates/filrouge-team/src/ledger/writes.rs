@@ -25,6 +25,7 @@ impl Shared {
         Ok(Turn::new(begun.turn_id))
     }
 
+    /// Appends an item to an open turn.
     pub(super) async fn append(&self, turn: TurnId, item: ItemBody) -> Result<(), Failure> {
         let (caller, session) = (self.lease.caller_after_check().await?, self.session.clone());
         let items = AppendItems::new(vec![item]);
@@ -32,7 +33,7 @@ impl Shared {
         appended.await.map(drop)
     }
 
-    /// Records items that belong to no human's question, as a separate turn.
+    /// Records items that belong to no open turn, as a separate turn that is cancelled.
     pub(super) async fn record_own_turn(
         &self,
         key: &str,
@@ -49,7 +50,7 @@ impl Shared {
         recorded.await.map(drop)
     }
 
-    /// Records the team task.
+    /// Records the team task, if it has changed; `None` clears it.
     pub(super) async fn task(
         &self,
         progress: &mut Progress,

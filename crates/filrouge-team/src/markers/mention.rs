@@ -4,7 +4,8 @@ use std::ops::Range;
 
 use crate::team::{Member, Team, alike};
 
-/// How many bytes are searched for a name; the longest name has 200, and may be written in wider forms.
+/// How many bytes after an `@` are searched for a name. The longest name has 200 bytes, and full-width forms of its
+/// characters take more.
 const WRITTEN_BYTES_MAX: usize = 800;
 
 /// The mentioned members in order, each with the name as written. Mentions in code do not count.
@@ -47,7 +48,8 @@ fn joins(c: char) -> bool {
     ) || in_word(c)
 }
 
-/// Whether a character belongs to a word. Scripts that write no blanks between words have a boundary at every character.
+/// Whether a character belongs to a word. In scripts that write no blanks between words, no character does: there is a
+/// boundary at each.
 fn in_word(c: char) -> bool {
     let no_blanks = matches!(c,
         '\u{e00}'..='\u{eff}' | '\u{1000}'..='\u{109f}' | '\u{1780}'..='\u{17ff}'
@@ -76,7 +78,7 @@ fn longest<'t>(text: &str, names: &[(String, &'t Member)]) -> Option<(usize, &'t
                 best = Some((end, *member));
             }
         }
-        // A following combining mark may change the character it belongs to.
+        // A combining mark that follows may still change this character, so the search goes one character further.
         let composed = next.is_some_and(unicode_normalization::char::is_combining_mark);
         if !composed && !names.iter().any(|(name, _)| name.starts_with(&key)) {
             break;
@@ -85,6 +87,7 @@ fn longest<'t>(text: &str, names: &[(String, &'t Member)]) -> Option<(usize, &'t
     best
 }
 
+/// Whether a word ends before `after`.
 fn is_border(after: &str) -> bool {
     let mut chars = after.chars();
     match chars.next() {

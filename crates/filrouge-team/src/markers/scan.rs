@@ -19,17 +19,17 @@ const KEYWORDS: [(&str, Keyword); 4] = [
     ("TEAM_TASK", Keyword::TeamTask),
 ];
 
-/// Longer runs of backticks count as several runs.
+/// The longest run of backticks that counts as one run; a longer one counts as several.
 const RUN_MAX: usize = 128;
 
-/// Longer runs are not fences.
+/// The longest run of backticks or tildes that is a fence.
 const FENCE_MAX: usize = 1000;
 
 /// The maximum number of blanks around a keyword.
 const BLANKS_MAX: usize = 16;
 
-/// The kind of the next bytes. A token is returned only once the bytes that decide its kind have arrived, and only bytes within a
-/// fixed distance decide. So it makes no difference how a text is split, and little of it is held back.
+/// The kind of the next bytes. A token is returned only once the bytes that decide its kind have arrived, and only
+/// bytes within a fixed distance decide. So it makes no difference how a text is split, and little of it is held back.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Token {
     Text,
@@ -38,25 +38,29 @@ pub(super) enum Token {
     Marker(Keyword, Range<usize>),
 }
 
-/// The result of looking ahead.
+/// The result of looking for something in a text that may not have arrived completely.
 enum Ahead<T> {
     Found(T),
+    /// It is not there, whatever follows.
     Not,
-    /// Found, unless more text follows.
+    /// Found if the text ends here. More text could change this.
     Last(T),
     /// More text is needed to decide.
     More,
 }
 
+/// The fence of an open block: its character and the number of them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Fence {
     mark: char,
     len: usize,
 }
 
+/// The state between tokens.
 #[derive(Debug)]
 pub(super) struct Scanner {
     line_start: bool,
+    /// The fenced block that is open.
     fence: Option<Fence>,
     /// Whether the limit of markers is reached, so that further ones are text.
     pub(super) markers_are_text: bool,
@@ -73,8 +77,8 @@ impl Default for Scanner {
 }
 
 impl Scanner {
-    /// The next token of `rest`, which is not empty, and its length. `None`: more text is needed; never when `rest` is the
-    /// `last`.
+    /// The next token of `rest`, which must not be empty, and the token's length in bytes. `None`: more text is needed.
+    /// `last` states that none follows; then the result is never `None`.
     pub(super) fn next(&mut self, rest: &str, last: bool) -> Option<(Token, usize)> {
         if self.line_start {
             if let Some((token, len)) = self.fence_line(rest, last)? {
@@ -91,7 +95,8 @@ impl Scanner {
         Some((token, len))
     }
 
-    /// A line that opens or closes a fenced block. The outer `None`: more text is needed.
+    /// The line at the start of `rest`, if it opens or closes a fenced block; else `Some(None)`. The outer `None`: more
+    /// text is needed.
     #[allow(clippy::option_option)]
     fn fence_line(&mut self, rest: &str, last: bool) -> Option<Option<(Token, usize)>> {
         let line = match self.fence {
@@ -147,7 +152,8 @@ fn run_len(rest: &str) -> usize {
     marks.take_while(|b| *b == b'`').count()
 }
 
-/// A run of `mark` after up to three blanks: its length and the text after it.
+/// A run of the character `mark` after up to three blanks: the number of characters, 0 if there is none, and the text
+/// after the run.
 fn run_at_line_start(rest: &str, mark: char) -> (usize, &str) {
     let marks = rest.trim_start_matches(' ');
     let after = marks.trim_start_matches(mark);
@@ -157,7 +163,7 @@ fn run_at_line_start(rest: &str, mark: char) -> (usize, &str) {
     (marks.len() - after.len(), after)
 }
 
-/// The length of a line that opens a block.
+/// The length of the line at the start of `rest` if it opens a fenced block, and the block's fence.
 fn opening(rest: &str, last: bool) -> Ahead<(usize, Option<Fence>)> {
     let blanks = rest.trim_start_matches(' ');
     if blanks.is_empty() && rest.len() <= 3 {
@@ -187,7 +193,7 @@ fn opening(rest: &str, last: bool) -> Ahead<(usize, Option<Fence>)> {
     }
 }
 
-/// The length of a line that closes the block.
+/// The length of the line at the start of `rest` if it closes the block with this fence.
 fn closing(rest: &str, fence: Fence, last: bool) -> Ahead<(usize, Option<Fence>)> {
     let (len, after) = run_at_line_start(rest, fence.mark);
     let end = after.trim_start_matches([' ', '\t', '\r']);
@@ -204,11 +210,12 @@ fn closing(rest: &str, fence: Fence, last: bool) -> Ahead<(usize, Option<Fence>)
     Ahead::Not
 }
 
+/// The result if the text that has arrived does not decide.
 fn more<T>(last: bool) -> Ahead<T> {
     if last { Ahead::Not } else { Ahead::More }
 }
 
-/// The length of code between runs of `run` backticks on one line.
+/// The length of code that begins and ends with a run of `run` backticks on one line, including both runs.
 fn span(rest: &str, run: usize) -> Ahead<usize> {
     let mut at = run;
     loop {
@@ -221,7 +228,7 @@ fn span(rest: &str, run: usize) -> Ahead<usize> {
         let run_start = rest.get(end..).unwrap_or_default();
         let len = run_len(run_start);
         if next.is_none() || len == run_start.len() && len < RUN_MAX {
-            // The line, or the run of backticks at its end, continues.
+            // The line, or the run of backticks at its end, may continue in text that has not arrived.
             return if len == run {
                 Ahead::Last(end + len)
             } else {
@@ -238,7 +245,7 @@ fn span(rest: &str, run: usize) -> Ahead<usize> {
     }
 }
 
-/// A marker: its keyword, its body and its length.
+/// The marker at the start of `rest`, which begins with `[`: its keyword, the range of its body and its length.
 fn marker(rest: &str) -> Ahead<(Keyword, Range<usize>, usize)> {
     let inside = rest.get(1..).unwrap_or_default();
     let word = inside.trim_start_matches([' ', '\t']);
@@ -262,6 +269,7 @@ fn marker(rest: &str) -> Ahead<(Keyword, Range<usize>, usize)> {
     Ahead::Not
 }
 
+/// Reads a marker after its keyword, which ends at `at`.
 fn body(rest: &str, at: usize, keyword: Keyword) -> Ahead<(Keyword, Range<usize>, usize)> {
     let after = rest.get(at..).unwrap_or_default();
     let colon = after.trim_start_matches([' ', '\t']);

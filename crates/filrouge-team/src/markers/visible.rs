@@ -2,14 +2,21 @@
 
 use std::ops::Range;
 
-/// Blanks are held back until more text follows: those around a marker and at the end are not shown.
+/// The visible text so far. Blanks are held back until more text follows, because those around a marker and at the end
+/// of the text are not shown.
 #[derive(Debug)]
 pub(super) struct Visible {
+    /// The visible text.
     content: String,
+    /// How many of its bytes `new_text` has returned.
     returned: usize,
+    /// The ranges of code in it.
     code: Vec<Range<usize>>,
+    /// The blanks that are held back.
     blanks: String,
+    /// Whether the current line has nothing but blanks and markers so far.
     line_is_blank: bool,
+    /// Whether only blanks have followed the newest marker.
     after_marker: bool,
 }
 
@@ -35,6 +42,7 @@ impl Visible {
         self.pieces(text, true);
     }
 
+    /// Notes that a marker was removed here.
     pub(super) fn marker(&mut self) {
         self.after_marker = true;
     }

@@ -6,7 +6,8 @@ use super::{CHAIN_MAX, Window, kind_word};
 use crate::context::ContextManager;
 use crate::message::{Cut, Message};
 
-/// The conversation without the message `answered`; empty if there is no other message.
+/// The part of the conversation that a prompt shows, without the message `answered`; empty if there is no other
+/// message.
 pub(super) fn written(context: &ContextManager, answered: &str, window: Window) -> String {
     let messages = context.messages();
     let own = context.position(answered);
@@ -30,7 +31,8 @@ pub(super) fn written(context: &ContextManager, answered: &str, window: Window) 
     text
 }
 
-/// The positions of the shown messages, the oldest first: the ancestors, and the newest as far as the window reaches.
+/// The positions of the shown messages, the oldest first: the newest ones that fit the window, and the ancestors of
+/// `answered`. `own` is the position of `answered`.
 fn shown(
     context: &ContextManager,
     answered: &str,
@@ -64,6 +66,7 @@ fn size(message: &Message) -> usize {
     message.content.len() + message.speaker.name.len() + 64
 }
 
+/// Appends a message: its heading, its text, and whether it was cut.
 fn entry(text: &mut String, message: &Message) {
     text.push_str(&heading(message));
     text.push('\n');
@@ -101,7 +104,7 @@ pub(super) fn heading(message: &Message) -> String {
     text
 }
 
-/// Indents a text, so that none of its lines can pass for a heading and thus for another speaker's message.
+/// Appends a text, indented so that none of its lines looks like a heading, and with it like another speaker's message.
 pub(super) fn indented(text: &mut String, content: &str) {
     for line in content.lines() {
         if !line.is_empty() {

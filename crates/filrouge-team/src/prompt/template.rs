@@ -64,7 +64,7 @@ impl FromStr for Template {
 }
 
 impl Template {
-    /// Fills in a value for each placeholder.
+    /// The text with a value in place of each placeholder.
     pub(super) fn filled<'v>(&self, value: impl Fn(&str) -> &'v str) -> String {
         let mut pieces = self.0.split("{{");
         let mut filled = pieces.next().unwrap_or_default().to_owned();

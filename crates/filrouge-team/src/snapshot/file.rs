@@ -29,18 +29,18 @@ pub struct SnapshotFile {
     pub path: PathBuf,
     /// When the session was created.
     pub created_at: Timestamp,
-    /// When its newest message was said, according to the file.
+    /// When the session's newest message was said, as the file states it.
     pub updated_at: Timestamp,
-    /// How many messages it has.
+    /// How many messages the file has.
     pub message_count: u64,
     /// The beginning of its first message.
     pub first_words: Option<Box<str>>,
-    /// The name of the last speaker.
+    /// The name of the speaker of its newest message.
     pub last_speaker: Option<Box<str>>,
     /// Whether there is a newer file of the same session.
     #[serde(rename = "outdated")]
     pub is_outdated: bool,
-    /// The time of the newest message in it.
+    /// The latest time of any message in the file, to compare with the ledger; `None` without messages.
     #[serde(skip)]
     pub(super) newest_at: Option<Timestamp>,
 }
@@ -49,7 +49,7 @@ fn displayed<S: Serializer>(path: &Path, to: S) -> Result<S::Ok, S::Error> {
     to.collect_str(&path.display())
 }
 
-/// A team's snapshot files.
+/// A team's snapshot files, and those that cannot be read.
 pub(super) type Listed = (Vec<SnapshotFile>, Vec<SnapshotWarning>);
 
 impl SnapshotWarning {
@@ -71,8 +71,9 @@ fn make_folder(folder: &Path) -> io::Result<()> {
 }
 
 impl Snapshots {
-    /// Writes a session's file: writes and flushes a temporary file, then renames it, so that readers find either the old file or
-    /// the new one. Deletes the session's file of the other form, encrypted or not.
+    /// Writes a session's file: writes and flushes a temporary file, then renames it, so that readers find either the
+    /// old file or the new one. Then deletes the session's file of the other form: the plain one if files are encrypted
+    /// now, else the encrypted one.
     ///
     /// # Errors
     /// The problem and the path; the previous file stays.
@@ -114,7 +115,7 @@ impl Snapshots {
             .write_temporary(snapshot, &temporary)
             .and_then(|()| fs::rename(&temporary, path));
         if let Err(error) = written {
-            // The first failure is the one to report.
+            // If removing the temporary file fails too, only the first failure is reported.
             let _ = fs::remove_file(&temporary);
             return Err(error);
         }
@@ -146,7 +147,7 @@ impl Snapshots {
         file.sync_all()
     }
 
-    /// Deletes the session's file of the other form, encrypted or not.
+    /// Deletes the session's file of the other form: the plain one if files are encrypted now, else the encrypted one.
     fn remove_other(&self, snapshot: &SessionSnapshot) -> io::Result<()> {
         let sealed = self.seal.is_none();
         let name = name::file_name(snapshot.created_at, &snapshot.session_id, sealed);

@@ -1,12 +1,13 @@
-//! File names for ids. Letters, digits, `.`, `_` and `-` are unchanged; all other bytes, and a leading dot, become `%XX`: no id
-//! yields `.` or `..`, leaves its folder or hides a file. A name longer than 120 bytes is cut and ends in `~` and 32 digits of
-//! the id's SHA-256, so that two ids never share a file.
+//! File names for ids. Letters, digits, `.`, `_` and `-` are unchanged; all other bytes, and a leading dot, become
+//! `%XX`: no id yields `.` or `..`, leaves its folder or hides a file. A name longer than 120 bytes is cut and ends in
+//! `~` and 32 digits of the id's SHA-256, so that two ids never share a file.
 
 use filrouge_types::Timestamp;
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, percent_encode};
 use sha2::{Digest, Sha256};
 
-/// The longest name that is not cut; with its time, its ending and that of a temporary file it stays below file systems' limits.
+/// The length in bytes up to which a name is not cut. Together with the time before it, the ending after it and the
+/// parts that a temporary file adds, it stays below the limits of file systems.
 const NAME_BYTES: usize = 120;
 
 /// The bytes that are escaped in a name.

@@ -1,6 +1,6 @@
-//! The schema of snapshot files: camelCase JSON, written as version 1.0. Every 1.x is read: unknown members are ignored, speakers
-//! and addressees may have their older form (`roleId`, `roleName`, `roleTitle`), times may be milliseconds. `todos` are not kept
-//! (DESIGN §11).
+//! The schema of snapshot files: camelCase JSON, written as version 1.0. Every 1.x is read: unknown members are
+//! ignored, speakers and addressees may have their older form (`roleId`, `roleName`, `roleTitle`), times may be
+//! milliseconds. `todos` are not kept (DESIGN §11).
 
 use std::collections::HashSet;
 use std::io::Write;
@@ -36,6 +36,7 @@ struct FileContext {
     version: u8,
 }
 
+/// A summary for other programs; it is written and never read.
 #[derive(Serialize, Default)]
 #[serde(rename_all = "camelCase")]
 struct FileMetadata {

@@ -5,7 +5,8 @@ use age::secrecy::SecretString;
 
 use super::Seal;
 
-/// The work factor of a passphrase's key, as a power of two: about a second.
+/// The cost of deriving a key from a passphrase: scrypt's work factor as an exponent of two, which takes about a
+/// second.
 const WORK_FACTOR: u8 = 18;
 /// The highest accepted work factor of a file that someone else has written.
 const WORK_FACTOR_MAX: u8 = 22;

@@ -43,8 +43,8 @@ pub struct Importable {
 /// Writes a session's file from the ledger, whether or not the session is open elsewhere.
 ///
 /// # Errors
-/// `session_not_found`, `session_erased`, `invalid` if the session belongs to another team; the inner result reports a problem
-/// with the file.
+/// `session_not_found`, `session_erased`, `invalid` if the session belongs to another team; the inner result reports a
+/// problem with the file.
 pub async fn export(
     engine: &Engine,
     caller: &Caller,
@@ -60,8 +60,11 @@ pub async fn export(
 
 /// The ledger's state of a file's session.
 enum State {
+    /// The ledger does not have the session.
     Nothing,
+    /// The ledger has it; when its newest message was said.
     Until(Option<Timestamp>),
+    /// The session was erased.
     Erased,
 }
 
@@ -103,7 +106,7 @@ pub async fn importable(
     Ok(importable_files)
 }
 
-/// The ledger's state of a session, under its own id or the one under which it was imported.
+/// The ledger's state of a session, found under its own id or under the id with which it was imported.
 async fn ledger_state(
     engine: &Engine,
     caller: &Caller,

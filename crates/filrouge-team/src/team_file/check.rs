@@ -27,6 +27,7 @@ const MARKER_CHARS: &[char] = &[
     '[', ']', ',', ';', ':', '!', '@', '`', '"', '\\', '，', '、', '；', '：', '﹕', '！', '،',
 ];
 
+/// Checks a team file and builds the team; paths in it are relative to `folder`.
 pub(super) fn team(file: TeamFile, folder: &Path) -> Result<Team, Failure> {
     name("name", &file.name)?;
     let task_bytes = file.task.as_ref().map_or(0, String::len);
@@ -74,6 +75,7 @@ pub(super) fn team(file: TeamFile, folder: &Path) -> Result<Team, Failure> {
     })
 }
 
+/// Checks a member; `at` is its place in the file, for failures.
 fn member(at: &str, file: MemberFile, folder: &Path) -> Result<Member, Failure> {
     let field = |name: &str| format!("{at}.{name}");
     name(&field("name"), &file.name)?;
@@ -95,6 +97,7 @@ fn member(at: &str, file: MemberFile, folder: &Path) -> Result<Member, Failure> 
     })
 }
 
+/// Checks that a human has no field of agents.
 fn human(at: &str, file: &MemberFile) -> Result<MemberKind, Failure> {
     let given = [
         ("command", file.command.is_some()),
@@ -183,6 +186,7 @@ fn timeout(field: &str, text: Option<&str>) -> Result<Duration, Failure> {
         })
 }
 
+/// Checks a name of a team or a member.
 fn name(field: &str, name: &str) -> Result<(), Failure> {
     let what = if name.trim().is_empty() {
         "it is empty".to_owned()
@@ -201,8 +205,8 @@ fn name(field: &str, name: &str) -> Result<(), Failure> {
     Err(refused(field, &what, "a name is a word or a few: \"Ada\""))
 }
 
-/// Whether a character is invisible: control characters, and those that reorder text or have no width. Joiners, which scripts and
-/// emoji need, are allowed: comparing names ignores them.
+/// Whether a character is invisible: control characters, and those that reorder text or have no width. Joiners, which
+/// scripts and emoji need, are allowed: comparing names ignores them.
 fn invisible(c: char) -> bool {
     c.is_control()
         || matches!(

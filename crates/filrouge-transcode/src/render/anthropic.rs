@@ -52,16 +52,17 @@ struct Anthropic<'a> {
     dispositions: &'a mut Dispositions,
     /// The role of the open message.
     role: Option<Role>,
-    /// The number of its blocks.
+    /// The number of blocks of the open message.
     blocks: usize,
-    /// Whether its first block is thinking.
+    /// Whether the first block of the open message is thinking.
     has_thinking: bool,
-    /// If its last block is text, where that text begins, and the seq of its item.
+    /// If the open message ends with a text block so far: where the text begins in `out`, and the seq of its item.
     text: Option<(usize, Option<u64>)>,
 }
 
 impl Anthropic<'_> {
-    /// Continues or begins a message of `role`: roles alternate, so consecutive content of one role forms one message.
+    /// Continues or begins a message of `role`. Roles must alternate, so consecutive content of one role forms one
+    /// message.
     fn begin(&mut self, role: Role) {
         if self.role == Some(role) {
             return;
@@ -81,8 +82,8 @@ impl Anthropic<'_> {
         self.has_thinking = false;
     }
 
-    /// Closes the open message. An assistant's message may not end in white space: "final assistant content cannot end with
-    /// trailing whitespace".
+    /// Closes the open message. An assistant's message may not end in white space, which is trimmed: "final assistant
+    /// content cannot end with trailing whitespace".
     fn close(&mut self) {
         let Some(role) = self.role else {
             return;
@@ -145,8 +146,8 @@ impl Anthropic<'_> {
         }
     }
 
-    /// Writes the thinking before the content it led to. A message with thinking must begin with it, so thinking after a block
-    /// that is not thinking is left out.
+    /// Writes the thinking before the content that it led to. A message that has thinking must begin with it. So in a
+    /// message that began with another block, thinking is left out.
     fn reasoning(&mut self, reasoning: &[Reasoning]) {
         for thought in reasoning {
             let Some(block) = block(thought) else {
@@ -233,8 +234,8 @@ impl Anthropic<'_> {
         self.out.push('}');
     }
 
-    /// Writes a result as text alone. A failed result may contain nothing else: "all content must be type `text` if `is_error` is
-    /// true".
+    /// Writes a result as text alone, because it has no images or documents, or because it failed. A failed result may
+    /// contain nothing else: "all content must be type `text` if `is_error` is true".
     fn text_result<'a>(
         &mut self,
         result: &'a CallResult,
@@ -271,6 +272,7 @@ impl Anthropic<'_> {
         self.medium(content, seq);
     }
 
+    /// Writes an image or a file as a block.
     fn medium(&mut self, content: &Content, seq: Option<u64>) {
         if part::push(content, self.out) {
             note(self.dispositions, seq, "file_as_text");
@@ -286,7 +288,7 @@ enum Thinking<'a> {
     Redacted(&'a JsonText),
 }
 
-/// The thinking that Anthropic can verify; it could not verify an empty signature.
+/// The thinking, if Anthropic can verify it; it refuses an empty signature.
 fn block(thought: &Reasoning) -> Option<Thinking<'_>> {
     match &thought.sealed {
         Some(Sealed::AnthropicSignature(signature)) if !signature.is_empty() => {

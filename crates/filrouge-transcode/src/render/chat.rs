@@ -120,7 +120,8 @@ impl Chat<'_> {
         }
     }
 
-    /// The content array holds texts, or exactly one refusal (API reference); refusals next to texts have a separate member.
+    /// Writes the assistant's message, to which calls may be added. Its content may be texts or exactly one refusal
+    /// (API reference). A refusal next to texts goes into the member `refusal`.
     fn assistant(&mut self, say: &Say) {
         self.drop_reasoning(&say.reasoning);
         self.begin("assistant");
@@ -206,7 +207,7 @@ impl Chat<'_> {
         self.out.push_str("\"}");
     }
 
-    /// Writes the user message with the images and files of results, because a tool message accepts only text.
+    /// Writes a user message with the images and files of results, because a tool message accepts only text.
     fn follow(&mut self, following: &[Following<'_>]) {
         if following.is_empty() {
             return;
@@ -223,7 +224,7 @@ impl Chat<'_> {
     }
 }
 
-/// A medium that a user message can hold.
+/// An image or a file that a user message can contain.
 enum Part<'a> {
     Image(Source<'a>),
     File(&'a Media, Source<'a>),

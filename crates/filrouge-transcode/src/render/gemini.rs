@@ -1,7 +1,7 @@
 //! Gemini generateContent: `contents`.
 //!
-//! Calls have no id: Vertex refuses the member in requests ("Unknown name \"id\""). Without it, calls and responses are matched
-//! by name and order, which the Gemini API accepts too.
+//! Calls have no id: Vertex refuses the member in requests ("Unknown name \"id\""). Without it, calls and responses are
+//! matched by name and order, which the Gemini API accepts too.
 
 use filrouge_engine::restore::{
     Call, CallResult, Calls, Content, Dispositions, Mark, Media, Provider, Reasoning,
@@ -51,12 +51,13 @@ struct Gemini<'a, 'p> {
     dispositions: &'a mut Dispositions,
     /// The turn that is open.
     turn: Option<Turn>,
-    /// A thought's signature, for the part that follows.
+    /// The signature of a thought, for the part that follows it, and the thought's item.
     signature: Option<(u64, &'p JsonText)>,
 }
 
 impl<'p> Gemini<'_, 'p> {
-    /// Continues or begins a turn: user and model alternate, so consecutive content of one of them forms one turn.
+    /// Continues or begins a turn. User and model must alternate, so consecutive content of one of them forms one turn.
+    /// Between function responses and the user's next turn, the model states that it did not answer.
     fn begin(&mut self, turn: Turn) {
         if self.turn == Some(turn) && turn != Turn::Responses {
             return;
@@ -93,7 +94,8 @@ impl<'p> Gemini<'_, 'p> {
         self.out.push('}');
     }
 
-    /// Ends a part of the model with its own signature or with the pending one. A part holds only one signature: its own wins.
+    /// Adds a signature to a part of the model: the part's own one, else that of the thought before it. A part has room
+    /// for only one.
     fn sign(&mut self, own: Option<&JsonText>) {
         let pending = self.signature.take();
         if let (Some((seq, pending)), Some(own)) = (pending, own)
@@ -160,8 +162,9 @@ impl<'p> Gemini<'_, 'p> {
         self.out.push_str("}}");
     }
 
-    /// A thought's signature is sent as `thoughtSignature` of the part that the thought led to (Thought signatures guide); its
-    /// text is only a summary for people. A part has room for one signature: the last.
+    /// Keeps the signature of a thought for the part that the thought led to, which sends it as `thoughtSignature`
+    /// (Thought signatures guide). The thought's text is only a summary for people, and is left out. Of several
+    /// thoughts in a row only the last signature is sent, because a part has room for one.
     fn reasoning(&mut self, reasoning: &'p [Reasoning]) {
         for thought in reasoning {
             match &thought.sealed {
@@ -219,8 +222,8 @@ impl<'p> Gemini<'_, 'p> {
         self.out.push('}');
     }
 
-    /// Writes a function's result as an object: the result itself, or one with `output` or `error` (REST reference,
-    /// FunctionResponse).
+    /// Writes a function's result as an object: the result itself if it is one, else an object with the member `output`
+    /// or `error` (REST reference, FunctionResponse).
     fn response(&mut self, result: &CallResult) {
         if let ResultContent::Value(value) = &result.content
             && result.ok

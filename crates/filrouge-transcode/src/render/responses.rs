@@ -43,10 +43,11 @@ struct Responses<'a> {
     dispositions: &'a mut Dispositions,
     /// The ids of written reasoning items: the API refuses a duplicate.
     written_ids: HashSet<String>,
-    /// The number of messages with an id.
+    /// The number of messages that were written with an id.
     messages: usize,
 }
 
+/// A reasoning item, as the API created it.
 struct Item<'a> {
     id: &'a JsonText,
     summary: &'a RawJson,
@@ -70,7 +71,8 @@ enum SummaryKind {
 }
 
 impl Item<'_> {
-    /// Whether the API could have created it: "Expected an ID that begins with 'rs'", of letters, digits, `_` and `-`.
+    /// Whether the API could have created this item: "Expected an ID that begins with 'rs'", of letters, digits, `_`
+    /// and `-`.
     fn is_sound(&self) -> bool {
         let id = self.id.to_plain();
         let summary = serde_json::from_str::<Vec<Summary>>(self.summary.as_str());
@@ -104,8 +106,8 @@ impl Responses<'_> {
         self.out.push('"');
     }
 
-    /// Writes reasoning right before the item it led to; otherwise the API refuses it: it "was provided without its required
-    /// following item".
+    /// Writes reasoning right before the item it led to; otherwise the API refuses it: it "was provided without its
+    /// required following item".
     fn reasoning(&mut self, reasoning: &[Reasoning]) {
         for thought in reasoning {
             let Some(item) = item(thought) else {
@@ -150,8 +152,8 @@ impl Responses<'_> {
         self.out.push_str("]}");
     }
 
-    /// A single text becomes an easy input message. Several texts, or refusals, need an output message, all members of which are
-    /// required (API reference); its id is unique only within this input.
+    /// Writes the assistant's message. A single text becomes an `EasyInputMessage`. Several texts, or a refusal, need
+    /// an output message, whose members are all required (API reference). Its id is unique only within this input.
     fn assistant(&mut self, say: &Say) {
         self.reasoning(&say.reasoning);
         self.begin("message");

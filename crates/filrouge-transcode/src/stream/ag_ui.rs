@@ -1,7 +1,8 @@
-//! Decodes AG-UI's events (specification 1.1, and earlier shapes): runs, texts, calls with their results, reasoning, activities.
+//! Decodes AG-UI's events (specification 1.1, and earlier shapes): runs, texts, calls with their results, reasoning,
+//! activities.
 //!
-//! Content that the protocol requires a reader to reject is recorded if the user may have seen it. Steps, state and raw events
-//! show nothing to a user and are not recorded.
+//! Content that the protocol requires a reader to reject is recorded if the user may have seen it. Steps, state and raw
+//! events show nothing to a user and are not recorded.
 
 use filrouge_engine::stream::{Ended, StreamError, Transcript};
 use filrouge_types::{Channel, Role};
@@ -50,7 +51,8 @@ impl super::Events for AgUi {
         }
     }
 
-    /// A run ends with a terminal event. If it was cut off, a snapshot may be its only content.
+    /// Records what a run that was cut off has left: its only content may be a snapshot. Without a terminal event, the
+    /// response does not end here.
     fn end(&mut self, out: &mut Transcript) {
         self.snapshot.say(&mut self.texts, out);
         self.texts.finish_ended(out);
@@ -83,7 +85,8 @@ impl AgUi {
         }
     }
 
-    /// Decodes events that end the text or call that chunks were growing.
+    /// Decodes an event of a type that ends the text or call that chunks were growing; `false` if its type is unknown
+    /// or its shape is wrong.
     fn other(&mut self, kind: &str, data: &str, event: &Event<'_>, out: &mut Transcript) -> bool {
         let texts = &mut self.texts;
         match kind {
@@ -132,18 +135,20 @@ impl AgUi {
         }
     }
 
-    /// Decodes an error in another form than the protocol's; `false` if the event is not an error.
+    /// Decodes an error that does not follow the protocol; `false` if the event is not an error.
     fn foreign_error(&mut self, name: &str, data: &str, out: &mut Transcript) -> bool {
         let error = error_in(name, data);
         error.map(|error| self.fail(error, out)).is_some()
     }
 
+    /// Records what has arrived, and ends the response as failed.
     fn fail(&mut self, error: StreamError, out: &mut Transcript) {
         self.snapshot.say(&mut self.texts, out);
         self.texts.finish_ended(out);
         out.end(Ended::Failed(error));
     }
 
+    /// Ends the response as `RUN_FINISHED` states.
     fn finished(&mut self, event: &Event<'_>, out: &mut Transcript) {
         self.texts.close(out);
         self.snapshot.say(&mut self.texts, out);

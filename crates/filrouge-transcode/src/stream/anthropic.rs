@@ -19,12 +19,12 @@ use wire::{Delta, Event, Message};
 pub(super) struct Messages {
     /// The incomplete blocks, by index.
     open: BTreeMap<u64, Block>,
-    /// The position up to which the characters of the growing text are counted.
+    /// The number of characters of the newest text up to a position, so that none is counted twice.
     count: block::Count,
     has_begun: bool,
-    /// Whether the caller has to run a tool.
+    /// Whether the message has a call of a tool that the caller runs.
     has_calls: bool,
-    /// The token counts of the first and of the last event.
+    /// The token counts at the beginning of the message, and the newest ones after it.
     usage: [Option<RawJson>; 2],
     /// The reason why the message stopped, escaped as in a JSON string.
     stop: Option<String>,
@@ -99,6 +99,7 @@ impl Messages {
         }
     }
 
+    /// Begins the block at an index; `false` if its kind or shape is unknown.
     fn begin(&mut self, index: u64, block: &str, out: &mut Transcript) -> bool {
         // A new block at this index ends the earlier one, even without its end event.
         if let Some(before) = self.open.remove(&index) {
@@ -112,7 +113,7 @@ impl Messages {
         true
     }
 
-    /// Decodes a message: its beginning, or a complete one.
+    /// Decodes a message: its beginning, or a complete one; `false` if a part of it has an unknown shape.
     fn message(&mut self, message: &Message<'_>, out: &mut Transcript) -> bool {
         self.has_begun = true;
         if let Some(id) = json::some(message.id) {
@@ -153,6 +154,7 @@ impl Messages {
         known
     }
 
+    /// Decodes an addition to the message itself: its stop reason and token counts.
     fn message_delta(&mut self, event: &Event<'_>, out: &mut Transcript) -> bool {
         let Some(delta) = &event.delta else {
             return false;
@@ -184,7 +186,8 @@ impl Messages {
         known
     }
 
-    /// Decodes the error in an event, or an event that consists of an error, as gateways send it; `false` if there is none.
+    /// Decodes the error in an event, or an event that consists of an error, as gateways send it; `false` if there is
+    /// none.
     fn fail(&mut self, name: &str, event: &Event<'_>, data: &str, out: &mut Transcript) -> bool {
         let inside = json::value(event.error).map(provider_error);
         let Some(error) = inside.or_else(|| error_in(name, data)) else {
@@ -195,7 +198,7 @@ impl Messages {
         true
     }
 
-    /// Ends the input: data held back until a block's end is recorded, although that end never came.
+    /// Ends all open blocks, and records what was held back for their end or for the end of the message.
     fn break_off(&mut self, out: &mut Transcript) {
         for block in self.open.values_mut() {
             block.record_held_back(&mut self.count, out);
@@ -214,7 +217,7 @@ impl Messages {
         }
     }
 
-    /// Ends the response.
+    /// Ends the response as its stop reason states.
     fn conclude(&mut self, out: &mut Transcript) {
         self.break_off(out);
         let stop = self.stop.as_deref();
@@ -255,7 +258,7 @@ fn set_metadata<const N: usize>(members: [(&'static str, Raw<'_>); N], out: &mut
     }
 }
 
-/// A value that is an object, and not too deep.
+/// A value that is an object and not nested too deep.
 fn object(raw: Raw<'_>) -> Option<RawJson> {
     let json = RawJson::parse(json::value(raw)?).ok()?;
     json.is_object().then_some(json)

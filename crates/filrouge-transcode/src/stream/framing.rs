@@ -1,5 +1,5 @@
-//! Splits bytes into events: server-sent events, a JSON array, a sequence of JSON values, or one JSON value. The first byte
-//! decides which.
+//! Splits bytes into events: server-sent events, a JSON array, a sequence of JSON values, or one JSON value. The first
+//! byte decides which.
 
 use std::mem;
 
@@ -10,16 +10,16 @@ const FOREIGN_BYTES: usize = 4 << 10;
 
 /// A piece of the input.
 pub(super) enum Frame<'a> {
-    /// An event with its name, or an empty one, and its data.
+    /// An event: its name, which may be empty, and its data.
     Event {
-        /// The name.
+        /// The event's name; empty if it has none.
         name: &'a str,
         /// The data.
         data: &'a [u8],
     },
     /// A line or value that is not an event.
     Foreign(&'a [u8]),
-    /// An event exceeds the limit; nothing follows.
+    /// An event exceeds the limit. No further frame follows.
     TooLarge,
 }
 
@@ -29,10 +29,13 @@ type Emit<'s> = &'s mut dyn FnMut(Frame<'_>);
 enum Mode {
     /// No significant byte has arrived.
     Unknown,
+    /// Server-sent events.
     Lines,
+    /// JSON values.
     Json,
     /// The input is not JSON after all: its first bytes are collected.
     Foreign,
+    /// The input has ended.
     Over,
 }
 
@@ -44,13 +47,13 @@ pub(super) struct Framing {
     max_bytes: usize,
     /// Bytes of an incomplete line or value.
     pending: Vec<u8>,
-    /// How many of the pending bytes were examined.
+    /// How many of the pending bytes were examined without finding an end.
     examined: usize,
     lines: Lines,
     json: Json,
 }
 
-/// The event that is being assembled from lines.
+/// The server-sent event that is being assembled from lines.
 #[derive(Default)]
 struct Lines {
     name: String,
@@ -63,6 +66,7 @@ struct Lines {
 /// The scanner's state within a JSON value.
 #[derive(Default)]
 struct Json {
+    /// The number of open objects and arrays; 0 between values.
     depth: usize,
     in_string: bool,
     escaped: bool,
@@ -81,6 +85,7 @@ impl Framing {
         }
     }
 
+    /// The number of allocated bytes.
     pub(super) const fn held(&self) -> usize {
         self.pending.capacity() + self.lines.data.capacity()
     }
@@ -110,6 +115,7 @@ impl Framing {
         }
     }
 
+    /// The number of buffered bytes, to which the limit applies.
     fn held_bytes(&self) -> usize {
         self.pending.len() + self.lines.data.len()
     }
@@ -134,7 +140,7 @@ impl Framing {
             .extend_from_slice(&bytes[..bytes.len().min(room)]);
     }
 
-    /// Ends the input: a last event without its end is still emitted.
+    /// Ends the input. Emits an event whose end has not arrived.
     pub(super) fn end(&mut self, emit: Emit<'_>) {
         let pending = mem::take(&mut self.pending);
         match self.mode {
@@ -165,7 +171,7 @@ impl Framing {
         }
     }
 
-    /// Detects the kind of input; returns how many leading bytes are insignificant.
+    /// Detects the kind of input by its first significant byte; returns how many bytes precede it.
     fn begin(&mut self, bytes: &[u8]) -> usize {
         const MARK: &[u8] = "\u{feff}".as_bytes();
         let mut at = 0;
@@ -259,6 +265,7 @@ fn head(bytes: &[u8]) -> &[u8] {
 }
 
 impl Lines {
+    /// Reads a line; an empty one ends the event.
     fn line(&mut self, line: &[u8], emit: Emit<'_>) {
         if line.is_empty() {
             return self.dispatch(emit);
@@ -290,6 +297,7 @@ impl Lines {
         }
     }
 
+    /// Emits the event, if it has data, and begins the next one.
     fn dispatch(&mut self, emit: Emit<'_>) {
         if self.has_data {
             emit(Frame::Event {

@@ -1,11 +1,11 @@
 //! Decodes Gemini's streamGenerateContent, as events or as a JSON array, and generateContent (REST reference,
 //! GenerateContentResponse).
 //!
-//! The format has no terminal event: the finish reason arrives with some part of the answer, and citations or usage may follow.
-//! So a response ends with its bytes.
+//! The format has no terminal event. The finish reason arrives with some part of the answer, and citations or usage may
+//! follow it. So a response ends only when its input ends.
 //!
-//! A call without an id gets one from its position: `call_RESPONSEID_0` and so on, or `call_0` without a `responseId`. The
-//! response's id distinguishes the calls of several responses in one turn.
+//! A call without an id gets one that derives from its position: `call_RESPONSEID_0` and so on, or `call_0` if the
+//! response has no `responseId`. A turn may have several responses, and the response's id distinguishes their calls.
 
 use std::collections::BTreeMap;
 
@@ -40,7 +40,7 @@ struct Calls {
 }
 
 impl Calls {
-    /// The id of a call, as a JSON string.
+    /// The id of the next call, as a JSON string: its own id, else a derived one.
     fn id(&mut self, id: Raw<'_>) -> String {
         let position = self.count;
         self.count += 1;
@@ -101,7 +101,7 @@ impl super::Events for Gemini {
 }
 
 impl Gemini {
-    /// Decodes a part of a response; `false` if it is not one.
+    /// Decodes a piece of a response; `false` if it has no member of a response.
     fn take(&mut self, response: &Response<'_>, out: &mut Transcript) -> bool {
         if let Some(model) = json::plain(response.model_version) {
             out.model(&model);

@@ -9,8 +9,8 @@ use serde_json::value::RawValue;
 /// The raw JSON of a member.
 pub(super) type Raw<'a> = Option<&'a RawValue>;
 
-/// Declares the members that a decoder reads from JSON objects, as structs that borrow from the event. A member is raw JSON
-/// ([`Raw`]) unless a type follows it; `= "name"` is its name in the format, `| "name"` an alternative name.
+/// Declares the members that a decoder reads from JSON objects, as structs that borrow from the event. A member is raw
+/// JSON ([`Raw`]) unless a type follows it; `= "name"` is its name in the format, `| "name"` an alternative name.
 macro_rules! members {
     (@kind) => { $crate::stream::json::Raw<'a> };
     (@kind $kind:ty) => { $kind };
@@ -62,7 +62,7 @@ pub(super) fn value(raw: Raw<'_>) -> Option<&str> {
     raw.map(RawValue::get).filter(|value| *value != "null")
 }
 
-/// A string with its escapes decoded.
+/// A JSON string with its escapes decoded; `None` for any other value.
 pub(super) fn plain(raw: Raw<'_>) -> Option<String> {
     let token = RawJson::from_checked(token(raw)?);
     Some(JsonText::from_raw(token).ok()?.to_plain())
@@ -73,10 +73,11 @@ pub(super) fn escaped(text: &str) -> String {
     JsonText::from_plain(text).inner().to_owned()
 }
 
-/// The levels that may surround a kept value in a part and in the list of parts.
+/// As many opening brackets as levels of nesting may surround a kept value in an item.
 const AROUND: &str = "[[[[[[[[";
 
-/// A value for use in a part: unchanged, or as a string if it is nested too deep for the ledger.
+/// A JSON value for use in a part: unchanged, or, if it is nested too deep for the ledger, as a JSON string that
+/// contains it.
 pub(super) fn kept(raw: &str) -> String {
     let opening = memchr::memchr2_iter(b'[', b'{', raw.as_bytes());
     if opening.take(MAX_NESTING).count() + AROUND.len() < MAX_NESTING {

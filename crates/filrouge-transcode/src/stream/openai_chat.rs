@@ -1,5 +1,5 @@
-//! Decodes OpenAI's Chat Completions and the variants of compatible servers: chunks up to `[DONE]`, complete responses, and
-//! errors in either.
+//! Decodes OpenAI's Chat Completions and the variants of compatible servers: chunks up to `[DONE]`, complete responses,
+//! and errors in either.
 
 use std::collections::BTreeMap;
 
@@ -20,14 +20,14 @@ use wire::Chunk;
 #[derive(Default)]
 pub(super) struct Chat {
     choices: BTreeMap<u32, Choice>,
-    /// The response's id, escaped as in a JSON string; ids of calls without one derive from it.
+    /// The response's id, escaped as in a JSON string. A call without an id gets one that derives from it.
     id: String,
     /// Whether a list of choices has arrived, possibly an empty one.
     begun: bool,
     is_model_recorded: bool,
     is_fingerprint_recorded: bool,
     is_tier_recorded: bool,
-    /// Sources, which every chunk repeats; the last ones are recorded at the end.
+    /// The newest sources. Every chunk repeats them, so they are recorded only at the end of the response.
     citations: Option<String>,
     search_results: Option<String>,
 }
@@ -86,7 +86,8 @@ impl Chat {
                 .choices
                 .entry(index)
                 .or_insert_with(|| Choice::new(index));
-            // Some servers send the entire text so far next to the new text.
+            // `delta` wins: some servers send the new text there, and next to it a `message` with the entire text so
+            // far.
             if let Some(message) = part.delta.as_ref().or(part.message.as_ref()) {
                 all_known &= choice.take(message, &self.id, out);
             }
@@ -101,7 +102,7 @@ impl Chat {
         all_known
     }
 
-    /// Records once the members that every chunk repeats.
+    /// Records the members that describe the response. Those that every chunk repeats are recorded once.
     fn head(&mut self, chunk: &Chunk<'_>, out: &mut Transcript) {
         if self.id.is_empty()
             && let Some(id) = json::some(chunk.id)
@@ -174,7 +175,8 @@ impl Chat {
     }
 }
 
-/// Whether nothing follows: a response that was not streamed. Some servers also label chunks as responses.
+/// Whether this is a complete response, which was not streamed, so that nothing follows. Its label `chat.completion`
+/// does not prove it, because some servers label chunks so.
 fn is_complete(chunk: &Chunk<'_>) -> bool {
     let choices = chunk.choices.as_deref().unwrap_or_default();
     match json::some(chunk.object) {
@@ -188,6 +190,7 @@ fn is_complete(chunk: &Chunk<'_>) -> bool {
     }
 }
 
+/// Replaces a stored value if the new one is present and different.
 fn keep(kept: &mut Option<String>, raw: Raw<'_>) {
     if let Some(value) = json::value(raw)
         && kept.as_deref() != Some(value)

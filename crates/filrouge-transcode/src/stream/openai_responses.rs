@@ -1,7 +1,7 @@
 //! Decodes OpenAI's Responses: the events of a stream, or one complete response (API reference, "Streaming events").
 //!
-//! Output items are identified by `output_index`, because proxies give an item another `id` in each event. A complete text
-//! repeated after its deltas adds only the missing text.
+//! Output items are identified by `output_index`, because proxies give an item another `id` in each event. A complete
+//! text that repeats its deltas adds only the text that is missing.
 
 use std::collections::BTreeSet;
 
@@ -77,7 +77,8 @@ impl Responses {
                 decode_response(self, Some(kind), out)
             }
             _ if is_progress(kind) => true,
-            // The error's members are in the event or in its `error`; or this is the body of a refused request.
+            // The event is an error, whose members are in the event itself or in its member `error`, or it is the body
+            // of a refused request.
             _ => provider_error::error_in(name, data)
                 .map(|error| out.end(Ended::Failed(error)))
                 .is_some(),
@@ -116,7 +117,8 @@ impl Responses {
         })
     }
 
-    /// Decodes a response object. `status` is the event's, if its type names one.
+    /// Decodes a response object; `false` if its shape is wrong. `status` is the status that the event's type names, if
+    /// any.
     fn response(&mut self, raw: &str, status: Option<&str>, out: &mut Transcript) -> bool {
         let Some(response) = json::read::<Response<'_>>(raw) else {
             return false;
@@ -146,6 +148,7 @@ impl Responses {
         true
     }
 
+    /// How a response with this status ends; records its finish reason.
     fn ended(&self, response: &Response<'_>, status: &str, out: &mut Transcript) -> Ended {
         let finish = match status {
             "failed" => {
@@ -173,7 +176,7 @@ impl Responses {
         match finish {
             "\"cancelled\"" => Ended::Cancelled,
             "\"tool_calls\"" => Ended::Continues,
-            // Complete calls may be answered, and the model can be asked again for the call that was cut off.
+            // The caller can answer the complete calls, and the model can repeat the call that was cut off.
             "\"length\"" if self.items.waits() => Ended::Continues,
             _ => Ended::Answered,
         }

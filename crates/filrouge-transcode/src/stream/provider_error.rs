@@ -1,4 +1,4 @@
-//! Parses errors of providers and compatible servers, for all formats.
+//! Converts the errors of providers and compatible servers. The decoders of all stream formats use it.
 
 use filrouge_engine::stream::{StreamError, StreamErrorSource};
 use filrouge_types::{JsonText, RawJson};
@@ -12,7 +12,7 @@ json::members! {
 
 impl<'a> ErrorMembers<'a> {
     fn read(raw: &'a str) -> Option<Self> {
-        // Serde would also accept a list for an object.
+        // Serde would also accept a list, whose elements it would take for the members in order.
         raw.starts_with('{').then(|| json::read(raw)).flatten()
     }
 
@@ -22,7 +22,7 @@ impl<'a> ErrorMembers<'a> {
             .find_map(|raw| json::value(raw).filter(|message| *message != r#""""#))
     }
 
-    /// Its code words, the more specific first, without those that only mean "error".
+    /// The words that classify the error, the more specific first. Words that only mean "error" are left out.
     fn words(&self) -> Vec<String> {
         [self.code, self.status, self.kind]
             .into_iter()
@@ -32,7 +32,8 @@ impl<'a> ErrorMembers<'a> {
     }
 }
 
-/// Codes, in lower case, of errors that may succeed on a retry: rate limits, load, and failures inside the provider.
+/// Codes, in lower case, of errors after which a retry may succeed: rate limits, overload, and failures inside the
+/// provider.
 const TRANSIENT: [&str; 23] = [
     "aborted",
     "api_error",
@@ -59,7 +60,8 @@ const TRANSIENT: [&str; 23] = [
     "vector_store_timeout",
 ];
 
-/// Parts of code words of permanent errors: an exhausted quota is reported with the status of a rate limit.
+/// Parts of the codes of permanent errors. They take precedence over the status: an exhausted quota, for example, has
+/// the same status as a rate limit.
 const PERMANENT: [&str; 6] = [
     "quota",
     "billing",
@@ -69,7 +71,7 @@ const PERMANENT: [&str; 6] = [
     "policy",
 ];
 
-/// The error in a JSON value: an object or a string.
+/// Converts an error that a provider sent as a JSON object or as a JSON string.
 pub(super) fn provider_error(raw: &str) -> StreamError {
     let raw_json = RawJson::parse(raw).ok();
     let Some(members) = ErrorMembers::read(raw) else {
@@ -80,7 +82,7 @@ pub(super) fn provider_error(raw: &str) -> StreamError {
         .filter_map(number)
         .collect();
     let words = members.words();
-    // A number is less specific than any word.
+    // A word is preferred to a number, even if the number comes first.
     let word = words.iter().find(|w| w.parse::<u64>().is_err());
     let code = match (word.or(words.first()), numbers.first()) {
         (Some(word), _) => word.clone(),
@@ -92,8 +94,9 @@ pub(super) fn provider_error(raw: &str) -> StreamError {
     error(&code, message, is_retryable(&words, &numbers), raw_json)
 }
 
-/// The error in an event of another format, or in the body of a refused request: in its `error` member, or the object itself;
-/// `None` if it is not an error. `name` is the event's.
+/// Finds the error in an event that a stream's format does not define, or in the body of a refused request. The error
+/// is the member `error` of the object `data`, or else the object itself. `None` if `data` is not an error. `name` is
+/// the name of the event.
 pub(super) fn error_in(name: &str, data: &str) -> Option<StreamError> {
     let data = data.trim();
     let members = ErrorMembers::read(data)?;
@@ -108,7 +111,8 @@ pub(super) fn error_in(name: &str, data: &str) -> Option<StreamError> {
     Some(provider_error(error))
 }
 
-/// An error from the reason for which a response stopped, with an optional message.
+/// The error for a response that stopped before its end. `code` is the provider's reason for stopping, and `message`
+/// the provider's explanation, if there is one.
 pub(super) fn stopped(code: &str, message: Raw<'_>, retryable: bool) -> StreamError {
     let without_message = || JsonText::from_plain("the provider stopped before the end");
     let message = json::some(message).and(message);
@@ -127,13 +131,13 @@ fn error(code: &str, message: JsonText, retryable: bool, raw: Option<RawJson>) -
     }
 }
 
-/// A string as text, or any other value as raw JSON text.
+/// The text of a JSON string. Any other value becomes a text that shows its JSON.
 fn text(raw: &str) -> JsonText {
     let token = JsonText::from_raw(RawJson::from_checked(raw));
     token.unwrap_or_else(|_| JsonText::from_plain(raw))
 }
 
-/// A status as a number, also if it is a string.
+/// The number in a JSON number, or in a JSON string that contains only a number.
 fn number(raw: Raw<'_>) -> Option<u64> {
     raw?.get().trim_matches('"').parse().ok()
 }

@@ -17,13 +17,13 @@ pub(crate) struct Sources {
     pub(crate) sources: Vec<SourceName>,
 }
 
-/// The programs whose histories can be named.
+/// The names of the programs whose histories `--source` can name, separated by commas.
 pub(crate) fn programs() -> String {
     PROGRAMS.map(|program| program.name).join(", ")
 }
 
 impl Sources {
-    /// Whether only the ledger is queried, which is also the default without `--source`.
+    /// Whether `--source` names only the ledger, or is absent.
     pub(crate) fn ledger_alone(&self) -> bool {
         self.sources.iter().all(SourceName::is_ledger)
     }

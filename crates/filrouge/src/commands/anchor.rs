@@ -33,19 +33,19 @@ pub(super) async fn run(config: &Config, what: &What) -> anyhow::Result<ExitCode
     }
     let read = known.read();
     let is_recorded = !matches!(read, Ok(None));
-    // A damaged record does not prevent an operator from accepting the store, or its loss.
+    // An operator can accept the store, or its loss, even if the record is damaged.
     let seen = read.ok().flatten();
     if matches!(what, What::Accept) && is_recorded && stored_id(config)?.is_none() {
         return accept_loss(config, &known, seen.as_ref());
     }
     let set = set(config, what, ledger_as_found(config, Need::Existing)?).await?;
-    // The next opening records the store that is there now.
+    // The next command that opens the store records it again.
     known.remove()?;
     warn_of_open_access(config, seen.as_ref())?;
     Ok(set)
 }
 
-/// Prints a statement of the newest commit, unless the store contradicts its anchor.
+/// Prints a statement of the newest commit, for a witness. Fails if the store contradicts its anchor.
 async fn print_statement(ready: Ready) -> anyhow::Result<ExitCode> {
     let Ready { ledger, anchor, .. } = ready;
     if let Some(anchor) = anchor
@@ -62,7 +62,8 @@ async fn print_statement(ready: Ready) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Shows the anchor, after setting it to the ledger's newest commit unless it is only shown.
+/// Sets the anchor to the ledger's newest commit if `what` is `init` or `accept`, and then shows it. Exit code 1 if the
+/// store contradicts the anchor.
 async fn set(config: &Config, what: &What, ready: Ready) -> anyhow::Result<ExitCode> {
     let Ready { ledger, anchor, .. } = ready;
     let anchor = anchor.context("a store outside memory has an anchor")?;
@@ -89,7 +90,7 @@ async fn set(config: &Config, what: &What, ready: Ready) -> anyhow::Result<ExitC
         }
     }
     if !anchor.path().exists() {
-        // A check would create it, and hide that it was missing.
+        // `Anchor::check` creates a missing anchor, which would hide that it was missing.
         let what = format!("there is no anchor at {}", anchor.path().display());
         let hint = "`filrouge anchor accept` creates one, once you trust the store";
         return Err(Failure::new(ErrorCode::IntegrityError, what)
@@ -117,7 +118,7 @@ async fn set(config: &Config, what: &What, ready: Ready) -> anyhow::Result<ExitC
     Ok(code(holds))
 }
 
-/// Accepts that a store is gone: the next server creates a new one at its URL.
+/// Accepts that the store is gone, so that the next server may create a new one at the same URL.
 fn accept_loss(
     config: &Config,
     known: &KnownStore,
@@ -136,7 +137,8 @@ fn accept_loss(
     Ok(ExitCode::SUCCESS)
 }
 
-/// Warns if the lost store had API keys: a store without keys lets in every caller.
+/// Warns if the store that was seen here had API keys and is no longer here. The next store has no keys yet, and a
+/// server on a store without keys admits every caller.
 fn warn_of_open_access(config: &Config, seen: Option<&SeenStore>) -> anyhow::Result<()> {
     if seen.is_some_and(|seen| seen.has_keys)
         && stored_id(config)?.as_deref() != seen.map(|s| s.store_id.as_str())
@@ -148,7 +150,8 @@ fn warn_of_open_access(config: &Config, seen: Option<&SeenStore>) -> anyhow::Res
     Ok(())
 }
 
-/// Records that an operator set an anchor, since a new anchor can hide a rollback.
+/// Appends a line to `audit.jsonl` in the anchors' folder: an operator set an anchor, which can hide a rollback.
+/// `anchored` is the commit of the previous anchor, and `newest` the store's newest commit.
 fn audit(
     config: &Config,
     action: &str,

@@ -48,7 +48,7 @@ fn query(args: &Audit, now: Timestamp) -> Result<AuditQuery, Usage> {
     })
 }
 
-/// Writes page after page, up to the newest row at the start.
+/// Writes all rows, page by page, up to the commit that was the newest when the first page was read.
 async fn write(
     opened: &Opened,
     caller: &Caller,
@@ -108,7 +108,7 @@ fn who(row: &AuditRow) -> String {
     names.fold(role.to_owned(), |all, name| all + &name)
 }
 
-/// The content of a row: the text, the call or the result.
+/// The content of a row, without line breaks: the text, the call or the result.
 fn content_of(row: &AuditRow) -> String {
     if row.redacted {
         return "(redacted)".to_owned();
@@ -138,7 +138,8 @@ fn content_of(row: &AuditRow) -> String {
     texts.join(" ").replace(['\n', '\r'], " ")
 }
 
-/// The part of the arguments that arrived before a call was cut off; it is not valid JSON.
+/// The part of the arguments that arrived before a call was cut off; it is not valid JSON. `None` if the call was not
+/// cut off.
 fn partial_args(row: &AuditRow) -> Option<String> {
     #[derive(Deserialize)]
     struct Part {

@@ -68,7 +68,8 @@ fn refuse_same(from: &StoreUrl, to: &StoreUrl) -> anyhow::Result<()> {
     }
 }
 
-/// The store id of a PostgreSQL store, the same under every URL; `None` when no store exists.
+/// The store id of a PostgreSQL store, which is the same under every URL. `None` when no store exists, or when the URL
+/// is of another kind.
 fn postgres_store_id(side: Side, url: &StoreUrl) -> Result<Option<String>, Failure> {
     let StoreUrl::Postgres(at) = url else {
         return Ok(None);
@@ -142,7 +143,8 @@ async fn refuse_rolled_back(
     if !anchor.path().exists() {
         return Ok(());
     }
-    // Under another keyring the anchor does not match either, so the keyring is checked first.
+    // With the wrong keyring, the anchor would not match either, and the failure would look like a rollback. Verifying
+    // the newest commit first reports a wrong keyring as such.
     source
         .query(|snapshot| verified_newest_commit(snapshot).map(drop))
         .await?;
@@ -163,7 +165,8 @@ async fn run_copy(
 ) -> anyhow::Result<Option<Copied>> {
     refuse_rolled_back(config, source.as_ref(), keyring.clone()).await?;
     let mut target = copy_target(to, keyring.clone())?;
-    // Whoever copies to this URL knows that another store was there.
+    // This machine may have seen another store at the target's URL. The operator who copies to it knows that, so the
+    // record of that store is removed and does not prevent the copy from being opened.
     if let Some(known) = known_store_at(&config.anchor, to)? {
         known.remove()?;
     }
@@ -194,7 +197,7 @@ async fn run_copy(
     match result {
         Ok(copied) => Ok(Some(copied)),
         Err(_) if stop.load(Ordering::Relaxed) => Ok(None),
-        // A mismatch concerns both stores.
+        // `invalid` means that the two stores do not match, so neither of them is named.
         Err(failure) if failure.code == ErrorCode::Invalid => Err(failure.into()),
         Err(failure) => {
             // If the source still answers, the target failed.
@@ -207,7 +210,8 @@ async fn run_copy(
     }
 }
 
-/// Adds a hint: an interrupted copy can be resumed, whatever the cause.
+/// Adds a hint to a failure without one, if a store is full or unavailable: once the cause is removed, the copy can be
+/// resumed.
 fn with_hint(failure: Failure) -> Failure {
     let hint = match failure.code {
         ErrorCode::StoreFull => "free some space",

@@ -54,7 +54,7 @@ fn failed(name: &'static str, error: &anyhow::Error) -> Check {
     check(name, false, detail, hint)
 }
 
-/// Only the owner may have access to the keyring file.
+/// Checks that the keyring can be read, and that only the owner of its file has access to the file.
 fn check_keyring(path: &Path) -> Check {
     use std::os::unix::fs::PermissionsExt;
     let name = "keyring";
@@ -79,7 +79,7 @@ fn check_keyring(path: &Path) -> Check {
     }
 }
 
-/// Checks that a server can start with the issuer's keys.
+/// Checks that a server can start with the keys of the token issuer. Adds no check if no issuer is configured.
 async fn check_issuer(opened: &Opened, access: Option<AccessSettings>, checks: &mut Vec<Check>) {
     let name = "issuer";
     let Some(access) = access.filter(|access| access.jwt.is_some()) else {
@@ -91,7 +91,8 @@ async fn check_issuer(opened: &Opened, access: Option<AccessSettings>, checks: &
     }
 }
 
-/// Checks the hot store, and its copies of the `sessions` newest sessions.
+/// Checks the hot store, and its copies of the `sessions` newest sessions. Returns the details for the JSON report;
+/// `None` if there are none.
 async fn check_hot(
     config: &Config,
     opened: &Opened,
@@ -192,7 +193,8 @@ async fn check_store(
     );
 }
 
-/// What is wrong with the heads of sessions and notes, compared one by one with the commit log.
+/// Compares the heads of all sessions, and the notes, with the commit log. Returns the differences, or the reason why
+/// they cannot be compared; `None` if nothing is wrong.
 async fn integrity(ledger: &dyn Ledger) -> Option<String> {
     if let Some(known) = ledger.health().integrity {
         return Some(known);
@@ -221,7 +223,8 @@ fn check_spool(config: &Config) -> Check {
     }
 }
 
-/// Runs all checks; of the hot store's copies, it compares those of the `sessions` newest sessions.
+/// Runs all checks and prints their results. In the hot store, only the copies of the `sessions` newest sessions are
+/// compared with the ledger. Exit code 1 if a check fails.
 pub(super) async fn run(config: &Config, sessions: usize) -> anyhow::Result<ExitCode> {
     let source = config
         .file

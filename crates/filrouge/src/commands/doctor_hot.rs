@@ -15,7 +15,7 @@ use crate::open::operator;
 
 /// Sessions per page of the listing.
 const PAGE: usize = 100;
-/// How many of a copy's newest turns are compared; a smaller number is tried when the copy has fewer.
+/// How many of a copy's newest turns are compared. The next smaller number is tried when the copy has fewer turns.
 const TURNS: [usize; 3] = [49, 10, 1];
 
 /// The hot store and its copies.
@@ -50,10 +50,11 @@ pub(super) struct Copies {
 }
 
 impl HotReport {
-    /// Checks the hot store, and compares the copies of the `sessions` newest sessions of the tenant.
+    /// Checks the hot store, and compares the copies of the `sessions` newest sessions of the tenant with the ledger.
+    /// `None` if the ledger was opened without a hot store, as with `--unverified`.
     ///
     /// # Errors
-    /// Errors of the ledger.
+    /// Errors of the ledger. A hot store that does not answer is not an error, but a part of the report.
     pub(super) async fn check(
         config: &Config,
         engine: &Engine,
@@ -138,7 +139,7 @@ impl HotReport {
 }
 
 impl Copies {
-    /// Whether no copy would give a wrong answer.
+    /// Whether every copy that claims to match the ledger does match it.
     pub(super) fn are_correct(&self) -> bool {
         self.different.is_empty()
     }
@@ -197,7 +198,7 @@ impl Copies {
         session: SessionId,
     ) -> Result<(), Failure> {
         let state = match tiers.compare(scope, &session).await {
-            // Erased after it was listed.
+            // The session was erased after it was listed.
             Err(failure)
                 if matches!(
                     failure.code,
@@ -224,7 +225,8 @@ impl Copies {
     }
 }
 
-/// Whether a copy with the ledger's history gives the ledger's answer.
+/// Compares the turns of a copy that claims the ledger's history with the ledger's turns. Returns whether they are
+/// equal; `false` also if the copy cannot be read.
 async fn is_correct(
     tiers: &TieredLedger,
     scope: &Scope,
@@ -249,10 +251,11 @@ async fn is_correct(
         let (turns, _) = ledger.turns(scope, session, query).await?;
         let turns: Result<Vec<_>, _> = turns.iter().map(serde_json::to_vec).collect();
         let turns = turns.map_err(|e| Failure::new(ErrorCode::Internal, e.to_string()))?;
-        // A concurrent write changes the history; then the two reads cannot be compared.
+        // If a concurrent write changed the history between the two reads, they cannot be compared, and the copy counts
+        // as correct.
         let still = tiers.compare(scope, session).await?;
         return Ok(turns == copy.turns || still != HotState::Same);
     }
-    // The copy contains too few turns to answer from.
+    // The copy has too few turns for any of these numbers, so it answers no query.
     Ok(true)
 }

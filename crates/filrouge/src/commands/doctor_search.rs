@@ -1,4 +1,4 @@
-//! The part of `filrouge doctor` about the ledger's search index: where it is stored, and what makes it slow.
+//! The part of `filrouge doctor` about the ledger's search index: where it is stored, and what makes searches slow.
 
 use std::sync::Arc;
 
@@ -9,7 +9,8 @@ use tokio::runtime::Handle;
 use crate::config::{Config, HiddenUrl, StoreUrl};
 use crate::ledger_index::{index_file, index_location};
 
-/// Reports how searches of the ledger are answered, with a hint; changes nothing. `None` for a store in memory.
+/// Returns how searches of the ledger are answered, and a hint if they can be made faster. Changes nothing. `None` for
+/// a store in memory.
 ///
 /// # Errors
 /// When an existing index does not answer.
@@ -45,7 +46,7 @@ pub(super) async fn check(
 
 /// The reason why PostgreSQL cannot search by trigrams, if there is one.
 async fn trigram_obstacle(url: &HiddenUrl) -> anyhow::Result<Option<String>> {
-    // This reads no authenticated data, so any key will do.
+    // Any key is accepted here, because no authenticated data is read.
     let options = url.options(Arc::new(Keyring::single([0; 32])))?;
     let runtime = Handle::current();
     let obstacle =

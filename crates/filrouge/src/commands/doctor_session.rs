@@ -1,5 +1,5 @@
-//! `filrouge doctor session ID`: the exact state of a session, for example after a failure. Exit 0 when nothing is
-//! wrong with it, 1 when something is.
+//! `filrouge doctor session ID`: the exact state of a session, for example after a failure. Exit code 1 when something
+//! is wrong with the session, else 0.
 
 use std::process::ExitCode;
 

@@ -17,10 +17,11 @@ use crate::output::{document, printable, say, show};
 /// The argument that selects all dead letters.
 const ALL: &str = "all";
 
-/// Shows the spool, or requeues or drops dead letters. Exit code 1 when there are dead letters.
+/// Shows the spool, or requeues or drops dead letters. Exit code 1 when the spool is shown and contains dead letters.
 ///
 /// # Errors
-/// Errors of the store, whose id names the spool; an unknown dead letter; a running server that uses the folder.
+/// Errors of the store, which is opened because its id names the spool. An unknown dead letter. For a change of the
+/// spool: a running server that uses the folder.
 pub(super) fn run(config: &Config, args: &DoctorSpool) -> anyhow::Result<ExitCode> {
     refuse_unverified(config)?;
     let letters = letters(config)?;
@@ -56,7 +57,8 @@ fn letters(config: &Config) -> anyhow::Result<Letters> {
     let directory = &config.spool.directory;
     let (keys, id) = match ledger(config, Need::Existing) {
         Ok(ready) => (ready.keyring.clone(), ready.ledger.store_id().to_owned()),
-        // The ledger may not answer now: then the spool is read without it, if the folder belongs to one store only.
+        // The ledger may not answer. The spool is then read without it, if the folder contains the spool of one store
+        // only.
         Err(error) => match only_store(directory) {
             Some(id) => (Arc::new(keyring(config, true)?), id),
             None => return Err(error),
@@ -65,7 +67,8 @@ fn letters(config: &Config) -> anyhow::Result<Letters> {
     Ok(Letters::new(directory, keys, &id, Arc::new(OsEntropy)))
 }
 
-/// The id of the store that the folder's only spool belongs to; `None` when there are several spools or none.
+/// The id of the store that the only spool in the folder belongs to; `None` when the folder contains several spools, or
+/// none.
 fn only_store(directory: &Path) -> Option<String> {
     let mut names = std::fs::read_dir(directory).ok()?.map(|entry| {
         let name = entry.ok()?.file_name();

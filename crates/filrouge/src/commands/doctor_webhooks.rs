@@ -23,7 +23,7 @@ pub(super) struct WebhookReport {
     status: WebhookStatus,
 }
 
-/// All webhooks of the configuration.
+/// The reports of all configured webhooks.
 pub(super) async fn webhook_reports(
     config: &Config,
     ledger: &dyn Ledger,

@@ -1,7 +1,8 @@
 //! `filrouge erase --session ID | --identity ID | --all-of-tenant`: a receipt for each session.
 //!
-//! A session is erased in one transaction. After an interruption the caller repeats the command: sessions already
-//! erased are no longer listed, and a session that is named returns its first receipt again.
+//! A session is erased in one transaction. After an interruption, the command can be repeated. With `--identity` or
+//! `--all-of-tenant` it then erases the remaining sessions. With `--session` it prints the first receipt again if the
+//! session is already erased.
 
 use std::io::{self, Write};
 
@@ -18,7 +19,7 @@ use crate::open::{Index, Need, open_indexed, operator, refuse_unverified};
 use crate::output::{confirmed, say};
 use crate::team::{files_failed, remove_files};
 
-/// The note for an erasure of several sessions when not all sessions are in the ledger.
+/// The note for an erasure of several sessions while some sessions may be in the hot store only.
 const NOT_LISTED: &str = "sessions without an identity that are in the hot store are not erased: erase them by their id, \
                           or wait until they expire";
 
@@ -95,12 +96,12 @@ impl What {
     }
 }
 
-/// Writes each receipt at once, so that an interruption loses none.
+/// Writes each receipt as soon as its session is erased, so that no receipt is lost if the command is interrupted.
 struct Receipts {
     json: bool,
-    /// A note about sessions that are missing from the list, if there are any.
+    /// [`NOT_LISTED`], if the erasure does not reach sessions that are in the hot store only.
     not_listed: Option<&'static str>,
-    /// The error when receipts cannot be written. Erasing continues: a half-done erasure would be worse.
+    /// The first error of writing a receipt. Erasing continues nevertheless, because a partial erasure would be worse.
     failed: Option<io::Error>,
     /// The erased sessions.
     sessions: Vec<SessionId>,
@@ -133,7 +134,7 @@ impl Receipts {
     }
 }
 
-/// The hot store's part of the receipt, if a hot store is configured.
+/// The hot store's part of the receipt, as text; empty if no hot store is configured.
 fn hot(receipt: &ErasureReceipt) -> String {
     let hot = receipt.stores.iter().find(|store| store.store == "hot");
     hot.map_or_else(String::new, |hot| hot_text(hot.status))

@@ -28,7 +28,8 @@ pub(super) async fn run(config: &Config, id: &str, format: ExportFormat) -> anyh
     .await
 }
 
-/// Stdout for writers that cannot return an I/O error: the error is kept, and reported at the end.
+/// Stdout for writers that cannot return an I/O error. The error is kept until [`Self::finish`] returns it. Clones
+/// write to the same stdout.
 #[derive(Clone, Default)]
 struct Output(Arc<Mutex<Inner>>);
 
@@ -55,7 +56,8 @@ impl Output {
         })
     }
 
-    /// Reports the first error: a failed stdout causes all later failures.
+    /// Flushes stdout. Returns the I/O error of stdout if there was one, because that error caused the failure of
+    /// `written`; else the failure of `written`.
     fn finish(&self, written: Result<(), Failure>) -> anyhow::Result<()> {
         let mut inner = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(error) = inner.failed.take() {

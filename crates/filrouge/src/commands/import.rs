@@ -22,7 +22,7 @@ use crate::output::{bar, printable, show};
 struct Summary {
     sessions: u64,
     sessions_added: u64,
-    /// Sessions that were deleted during the import.
+    /// Sessions that their program deleted during the import.
     sessions_gone: u64,
     turns_added: u64,
     turns_known: u64,
@@ -44,7 +44,8 @@ struct Refused {
 }
 
 impl Summary {
-    /// Records a refusal, so that the import continues without the refused content; any other failure ends the import.
+    /// Records that the ledger refused content (status below 500), so that the import continues without it. Returns any
+    /// other failure, which ends the import.
     fn refuse(
         &mut self,
         session: &SessionId,
@@ -78,7 +79,7 @@ pub(super) async fn run(
     show(config.json, &summary, |out| write(out, &summary))
 }
 
-/// Sorts each session after its parent, where the parent is in the list; sessions whose parents form a cycle are last.
+/// Sorts each session after its parent, if the parent is in the list. Sessions whose parents form a cycle are last.
 fn parents_first(mut waiting: Vec<&Entry>) -> Vec<&Entry> {
     let mut sorted = Vec::with_capacity(waiting.len());
     let mut unsorted: BTreeSet<&str> = waiting.iter().map(|one| &*one.header.id).collect();
@@ -120,7 +121,7 @@ async fn import(
         progress.set_message(id.to_string());
         let source = library.sources().get(entry.source);
         match source.map_or(Err(ReadError::Gone), |source| source.load(id)) {
-            // Deleted after it was listed.
+            // The session was deleted after it was listed.
             Err(ReadError::Gone) => summary.sessions_gone += 1,
             Err(ReadError::Skipped(skipped)) => summary.skipped.push(skipped),
             Err(why @ ReadError::Unavailable(_)) => return Err(why.into()),
@@ -148,7 +149,8 @@ async fn import(
     Ok(())
 }
 
-/// The fields of the source that the ledger has no field for, as metadata.
+/// The session's metadata, with a member `origin` for those fields of the source's session that the ledger has no field
+/// for.
 fn origin(loaded: &LoadedSession) -> anyhow::Result<RawJson> {
     let session = &loaded.session;
     let origin = serde_json::json!({
@@ -167,7 +169,7 @@ fn origin(loaded: &LoadedSession) -> anyhow::Result<RawJson> {
     Ok(merge_objects(&RawJson::write(&origin)?, &loaded.metadata))
 }
 
-/// Creates the session; returns whether the ledger has it now.
+/// Creates the session, unless the ledger has it already. Returns `false` if the ledger refused it.
 async fn import_session(
     engine: &Engine,
     caller: &Caller,

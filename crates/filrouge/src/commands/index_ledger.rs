@@ -15,7 +15,7 @@ use crate::ledger_index::index_location;
 use crate::open::{Index, Opened};
 use crate::output::{bar, printable, say};
 
-/// The ledger's name among the sources.
+/// The name under which the ledger is listed among the sources.
 const NAME: &str = "ledger";
 /// How often progress is shown, and the longest time until an update reacts to a stop.
 const SHOWN_EVERY: Duration = Duration::from_millis(200);
@@ -104,7 +104,7 @@ async fn update_index(
     let mut largest_lag = 0;
     let done = loop {
         let progress = feed.catch_up(SHOWN_EVERY, &is_stopped).await?;
-        // The bar's length is the largest number of missing commits until now.
+        // The bar's length is the largest lag seen until now: the lag grows when commits arrive during the update.
         largest_lag = progress.lag_commits.max(largest_lag);
         bar.set_length(largest_lag);
         bar.set_position(largest_lag - progress.lag_commits);
@@ -133,7 +133,8 @@ async fn update_index(
     })
 }
 
-/// Opens the ledger; reports one that exists and cannot be opened.
+/// Opens the ledger if it was requested and exists. A ledger that exists and cannot be opened is an error if it was
+/// requested by name; otherwise it is reported on stderr, and the result is `None`.
 async fn ledger(
     config: &Config,
     found: &mut FoundHistories,
@@ -154,7 +155,7 @@ fn feed(opened: &Opened) -> Option<(LedgerFeed, Arc<dyn TextIndex>)> {
     Some((feed, index))
 }
 
-/// Queries an index on a thread that may block.
+/// Queries an index on a thread that is allowed to block.
 async fn query<T: Send + 'static>(
     index: Arc<dyn TextIndex>,
     query: impl FnOnce(&dyn TextIndex) -> Result<T, Failure> + Send + 'static,

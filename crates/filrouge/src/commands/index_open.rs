@@ -12,11 +12,11 @@ use filrouge_types::Failure;
 
 use crate::config::IndexConfig;
 
-/// The maximum number of sessions with pending changes that are indexed after an answer.
+/// An index is updated after an answer only if at most this many of its sessions have pending changes.
 const SESSIONS_MAX: usize = 20;
-/// The time limit of this indexing.
+/// The time limit of all updates after an answer.
 const TIME_MAX: Duration = Duration::from_millis(200);
-/// A listing of at most this age, such as the one that an answer used, is reused.
+/// The update after an answer reuses a listing of at most this age: the one that the answer used.
 const LISTING_AGE_MAX: Duration = Duration::from_secs(60);
 
 /// The indexes of `sources`, in the same order; `None` when the settings disable them. With `creates`, missing ones are
@@ -36,7 +36,8 @@ fn open(file: &Path) -> Result<Arc<dyn TextIndex>, Failure> {
     Ok(Arc::new(SqliteIndex::open(file)?))
 }
 
-/// Indexes a few changes after an answer was printed. A failure was already reported, and is retried the next time.
+/// Updates the indexes that an answer used, after it was printed, if they lack only a few changes. The indexes report
+/// their failures themselves; the next answer tries again.
 pub(super) fn update_a_few(indexes: &Indexes) {
     let began = Instant::now();
     let is_late = || began.elapsed() >= TIME_MAX;

@@ -14,26 +14,36 @@ use crate::config::{Config, sources::histories};
 use crate::exit::Usage;
 use crate::output::{printable, say, second, show, table};
 
-/// The state of an index; the numbers of a missing index are absent.
+/// The state of an index. The numbers that only an index can report are absent while it is missing.
 #[derive(Default, Serialize)]
 pub(super) struct IndexRow {
     pub(super) source: &'static str,
+    /// The forms in which the program stored its sessions, such as `sqlite`.
     pub(super) generation: String,
+    /// Where the history is stored.
     pub(super) place: String,
+    /// Where the index is stored.
     pub(super) file: String,
+    /// The number of sessions of the history.
     pub(super) sessions: usize,
+    /// The number of sessions whose current state is indexed.
     pub(super) fresh: usize,
+    /// The number of the other sessions.
     pub(super) stale: usize,
-    /// Stale sessions that can be indexed.
+    /// The number of stale sessions that can be indexed.
     pub(super) pending: usize,
-    /// For the ledger: commits that are not indexed.
+    /// For the ledger: the number of commits that are not indexed.
     pub(super) behind: Option<u64>,
+    /// The time up to which the index is compared with the history.
     pub(super) as_of: Option<Timestamp>,
     pub(super) documents: Option<u64>,
-    /// Documents that searches scan one by one.
+    /// The number of documents that searches scan one by one.
     pub(super) pending_documents: Option<u64>,
+    /// The size of the index in bytes.
     pub(super) bytes: Option<u64>,
+    /// The size of the indexed texts in bytes.
     pub(super) text_bytes: Option<u64>,
+    /// The number of vectors of each embedder.
     pub(super) vectors: Vec<(Box<str>, u64)>,
     /// The reason why the state is unknown.
     pub(super) error: Option<String>,
@@ -156,7 +166,7 @@ pub(super) fn name(source: &str, generation: &str) -> String {
     format!("{source} ({generation})")
 }
 
-/// Bytes of the index for each byte of text.
+/// The number of bytes of the index for each byte of text.
 fn share(row: &IndexRow) -> String {
     match (row.bytes, row.text_bytes) {
         (Some(bytes), Some(text)) if text > 0 => format!("{:.2}", bytes as f64 / text as f64),

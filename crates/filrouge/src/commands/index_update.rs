@@ -24,15 +24,15 @@ use crate::stop::Stop;
 pub(super) struct UpdatedIndexRow {
     pub(super) source: &'static str,
     pub(super) generation: String,
-    /// Sessions that were read.
+    /// The number of sessions that were read.
     pub(super) sessions: usize,
-    /// Documents that were written.
+    /// The number of documents that were written.
     pub(super) documents: usize,
     pub(super) text_bytes: usize,
-    /// Sessions whose present state is not indexed, because they cannot be read, or only in part.
+    /// The number of sessions whose current state is not indexed, because they cannot be read completely.
     pub(super) unread: usize,
     pub(super) millis: u64,
-    /// `updated`, `stopped`, or `busy`: another process updates it.
+    /// `updated`; `stopped` by a signal; or `busy`, if another process is updating the index.
     pub(super) status: &'static str,
 }
 

@@ -48,19 +48,19 @@ fn write(out: &mut impl Write, lineage: &Lineage) -> io::Result<()> {
 
 /// Related sessions, one line each.
 pub(super) struct Family {
-    /// Relatives that do not exist.
+    /// The sessions that are named as a parent and do not exist.
     pub(super) gaps: Vec<String>,
     /// The ancestors, nearest first.
     pub(super) parents: Vec<String>,
     /// The session itself.
     pub(super) session: String,
-    /// Each child directly after its parent, with its distance in generations.
+    /// The descendants: each child directly after its parent, with its distance in generations from the session.
     pub(super) children: Vec<(usize, String)>,
     pub(super) siblings: Vec<String>,
 }
 
 impl Family {
-    /// Writes the root first, each generation indented further; the session itself is marked.
+    /// Writes the root first, and each generation indented further. The session itself is marked with `*`.
     pub(super) fn write(&self, out: &mut impl Write) -> io::Result<()> {
         for gap in &self.gaps {
             writeln!(out, "{gap}  (does not exist)")?;

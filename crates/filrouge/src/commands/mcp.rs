@@ -20,7 +20,8 @@ use crate::open::Index;
 use crate::output::print;
 use crate::stop::Stop;
 
-/// The variable with the session that an agent calls from, where its client can set it.
+/// The environment variable with the id of the session in which the calling agent works, if the agent's program sets
+/// it.
 const OWN_SESSION: &str = "FILROUGE_SESSION_ID";
 
 pub(super) async fn run(
@@ -50,14 +51,14 @@ pub(super) async fn run(
         }
         Some(address) => over_http(address, corpus).await,
     };
-    // The indexer stops its work and leaves no partial write.
+    // Dropping the indexer stops it. It leaves no partial write.
     drop(indexer);
-    // Closed even when serving failed, so that an open ledger is shut down in order.
+    // Closed even when serving failed, so that an open ledger is closed properly.
     opened.close().await;
     served
 }
 
-/// The agent that started this process, and the agent's working folder.
+/// The session of the agent that started this process, and the agent's working folder.
 fn own() -> Own {
     let folder = env::current_dir().and_then(|folder| folder.canonicalize());
     Own {

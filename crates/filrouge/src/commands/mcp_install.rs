@@ -49,7 +49,7 @@ pub(super) fn run(config: &Config, given: &Options, args: &Install) -> anyhow::R
         Edit::Unchanged => return report(config, &path, "there", None, ""),
         Edit::Change(new) => new,
     };
-    // The diff's context is the user's own text.
+    // The diff quotes the user's file, which may contain credentials.
     let diff = masked(diff::unified(&path, text, &new));
     if args.print {
         return report(config, &path, "shown", None, &diff);
@@ -62,7 +62,7 @@ pub(super) fn run(config: &Config, given: &Options, args: &Install) -> anyhow::R
     report(config, &path, "written", backup.as_deref(), &diff)
 }
 
-/// The agent will run plain `filrouge mcp`, so options of this call would be lost.
+/// Refuses global options: the agent will run plain `filrouge mcp`, without the options of this command.
 fn refuse_settings(given: &Options) -> Result<(), Usage> {
     let settings = [
         ("--store", given.store.is_some()),
@@ -120,7 +120,8 @@ fn edit(client: McpClient, text: &str, command: &str) -> Result<Edit, Refused> {
     }
 }
 
-/// Decides about an existing entry: one that runs this server is kept, whatever else it contains.
+/// Decides about an entry that already exists. An enabled entry that runs this server is kept, whatever else it
+/// contains. Any other entry is refused, with the reason.
 fn existing_entry(name: &str, is_same: bool, is_off: bool) -> Result<Edit, String> {
     match (is_same, is_off) {
         (true, false) => Ok(Edit::Unchanged),

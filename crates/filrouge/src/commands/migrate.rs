@@ -50,7 +50,7 @@ fn migrate(config: &Config) -> anyhow::Result<Schema> {
         StoreUrl::Memory => Err(in_memory()),
         StoreUrl::Sqlite(path) if !path.exists() => Err(absent(path.display()).into()),
         StoreUrl::Sqlite(path) => {
-            // A newer schema, or another program's file, is refused before a keyring is created.
+            // Reading the schema refuses a newer schema, or another program's file, before a keyring is created.
             filrouge_sqlite::schema(path, BUSY_TIMEOUT)?;
             let keyring = Arc::new(keyring(config, holds_data(path))?);
             let mut options =
@@ -104,7 +104,8 @@ fn up(config: &Config, before: &Schema) -> anyhow::Result<()> {
     })
 }
 
-/// Shows the pending migrations: as the member `name` of a JSON document, else as text.
+/// Shows the migrations that `schema` lacks: as the member `name` of a JSON document, where `step` gives each
+/// migration's form; or as text, where `line` writes each migration.
 fn pending(
     config: &Config,
     schema: &Schema,

@@ -37,7 +37,7 @@ pub(super) fn run(config: &Config, texts: &[String]) -> anyhow::Result<()> {
     if vectors.iter().any(|vector| vector.len() != first.len()) {
         return Err(EmbedError::Malformed("vectors of several lengths".to_owned()).into());
     }
-    // The vectors have unit length, so the product is the cosine.
+    // The vectors have unit length, so their dot product is the cosine.
     let product = |vector: &Vec<f32>| first.iter().zip(vector).map(|(a, b)| a * b).sum::<f32>();
     let similar: Vec<f32> = vectors.iter().map(product).collect();
     let (id, dimensions) = (embedder.id(), embedder.dimensions());

@@ -18,13 +18,13 @@ use crate::output::{document, printable, say};
 /// The maximum depth of folders that are scanned below the given folder.
 const DEPTH: usize = 8;
 
-/// A file that was installed.
+/// A file that was installed, and the place where it was found.
 struct InstalledFile {
     file: ModelFile,
     from: String,
 }
 
-/// A scan and its findings.
+/// The state of a scan for the model's files.
 struct Search {
     installing: Installing,
     installed: Vec<InstalledFile>,
@@ -103,7 +103,8 @@ fn report(config: &Config, to: &Path, installed: &[InstalledFile]) -> anyhow::Re
 }
 
 impl Search {
-    /// Examines a file or a folder; links in folders are not followed.
+    /// Examines a file or a folder, until no file is missing. Links in folders are not followed. What cannot be read is
+    /// noted in `unreadable`.
     fn scan_path(&mut self, path: &Path, depth: usize) {
         if self.installing.missing().is_empty() {
             return;

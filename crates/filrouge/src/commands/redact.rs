@@ -84,7 +84,7 @@ fn stores(hot: Option<&'static str>) -> Vec<serde_json::Value> {
     [entry("ledger", "erased")].into_iter().chain(hot).collect()
 }
 
-/// Parses `N` and `N-M`.
+/// Parses the values of `--seq`: `N` and `N-M`.
 fn seqs(words: &[String]) -> Result<Seqs, Usage> {
     let wrong = |word: &str| {
         Usage::new(format!("--seq {word}: not a seq or a range of seqs"))

@@ -26,7 +26,7 @@ pub(super) async fn run(config: &Config, args: Search) -> anyhow::Result<()> {
     let opened = open_with_ledger(config, &args.sources.sources, Index::IfExists).await?;
     let indexes = indexes(&config.search.index, &opened.found.sources, false);
     let mut searcher = opened.searcher(config, indexes.as_ref());
-    // Loading a model takes longer than most searches.
+    // The embedder is opened only for a search that needs it: loading a model takes longer than most searches.
     if question.mode != Mode::Words || question.similar.is_some() {
         searcher = searcher.with_embedder(config.search.embedder()?);
     }
@@ -45,7 +45,7 @@ pub(super) async fn run(config: &Config, args: Search) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Updates the indexes for the next search, after the answer.
+/// Updates the indexes for the next search, after the answer was printed.
 async fn update_indexes(indexes: Arc<Indexes>) -> anyhow::Result<()> {
     if indexes.lacks_one() {
         say("everything was scanned: `filrouge index update` makes searching fast");
@@ -88,7 +88,7 @@ fn searched_places(places: &[String]) -> String {
 
 fn question(args: &Search) -> Result<Ask, Usage> {
     let (since, until) = (args.since.as_deref(), args.until.as_deref());
-    // On later pages, relative times are relative to the time of the first page.
+    // On later pages, a time such as `7d` is relative to the moment at which the first page was requested.
     let first = args.cursor.as_deref().and_then(started_at);
     let now = first.and_then(Timestamp::from_millis);
     let now = now.unwrap_or_else(|| SystemClock.now());

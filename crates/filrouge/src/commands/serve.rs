@@ -27,7 +27,8 @@ pub(super) async fn run(config: &Config, sources: &[SourceName]) -> anyhow::Resu
     let (access, webhooks) = config.server_settings()?;
     let mcp = mcp(config, sources)?;
     let embedder = config.search.embedder()?;
-    // A missing store has no keys, and a server that cannot start must not create it.
+    // Without a token issuer and without API keys, a server must not listen on this address. A missing store has no API
+    // keys, so the refusal comes here, before the store is created.
     if access.jwt.is_none() && !address.ip().is_loopback() && !store_exists(config)? {
         return Err(not_started(ListenError::NotLoopback(address)));
     }
@@ -82,7 +83,7 @@ pub(super) async fn run(config: &Config, sources: &[SourceName]) -> anyhow::Resu
     Ok(())
 }
 
-/// The settings of searches: the ledger's index, and those of the histories on the command line.
+/// The settings of searches: the ledger's index, and the indexes of the histories that `--source` names.
 fn search(
     config: &Config,
     engine: &Arc<Engine>,
@@ -102,9 +103,9 @@ fn search(
     }
 }
 
-/// The settings of `/mcp`, which serves the ledger as each caller may see it, and the histories on the command line.
-/// Histories that only the settings name are personal, and are not served: a forgotten setting must not show them to
-/// everybody.
+/// The settings of `/mcp`, which serves the ledger as each caller may see it, and the histories that `--source` names.
+/// Histories that only the setting `sources` names are personal. They are not served, because a forgotten setting must
+/// not show them to everybody.
 fn mcp(config: &Config, sources: &[SourceName]) -> anyhow::Result<McpSettings> {
     let hosts = config.mcp_hosts.clone();
     if sources.is_empty() {
@@ -121,7 +122,8 @@ fn mcp(config: &Config, sources: &[SourceName]) -> anyhow::Result<McpSettings> {
     Ok(McpSettings { library, hosts })
 }
 
-/// Warns that a hot store in memory belongs to this server alone: other servers on the same store do not see it.
+/// Warns if ephemeral sessions are in this server's memory while other servers may share the store: those servers do
+/// not see these sessions.
 fn warn_of_memory(config: &Config) {
     let shared = matches!(config.store, StoreUrl::Postgres(_));
     let ephemeral = config.hot.durable == DurablePolicy::Authenticated;
@@ -160,10 +162,11 @@ fn report_panic(panic: &std::panic::PanicHookInfo<'_>) {
     tracing::error!(place, "the program panicked; this is a bug");
 }
 
-/// Raises the limit of open descriptors to the allowed number of connections, if the system's hard limit permits.
+/// Raises the limit of open descriptors to what the allowed number of connections needs. Warns if the system's hard
+/// limit is lower.
 fn open_descriptors(connections: usize) {
     use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
-    /// Descriptors for the store, the log and others.
+    /// The number of descriptors for everything else, such as the store and the log.
     const OTHERS: u64 = 256;
     let needed = connections as u64 + OTHERS;
     let limit = getrlimit(Resource::Nofile);

@@ -58,7 +58,7 @@ struct Shown<'a> {
     items: &'a [Item],
 }
 
-/// Writes the state of a live call (DESIGN §6); nothing for other sessions.
+/// Writes the state of a live call (DESIGN §6). Writes nothing for a session that is not a live call.
 fn write_call(out: &mut impl Write, session: &Session, call: &CallState) -> io::Result<()> {
     if let Some(state) = &session.state {
         writeln!(out, "state {}", printable(state))?;

@@ -39,11 +39,11 @@ pub(super) async fn run(
 /// The state of the screen.
 struct Screen {
     json: bool,
-    /// The growing part on the last line.
+    /// The growing part that the last line shows, if it shows one.
     growing: Option<Growing>,
 }
 
-/// A part that still grows, on one line.
+/// A part of a draft that still grows, shown on one line.
 struct Growing {
     item_id: ItemId,
     part: u64,
@@ -64,7 +64,8 @@ struct DraftLine<'a> {
 }
 
 impl Screen {
-    /// Shows items after `after`, or only new ones, until an error.
+    /// Shows the items after the seq `after`, or only new items without it, and with `drafts` also growing texts.
+    /// Returns only on an error.
     async fn follow(
         &mut self,
         opened: &Opened,

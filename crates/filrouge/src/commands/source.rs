@@ -13,7 +13,7 @@ use crate::exit::Usage;
 use crate::open::Index;
 use crate::output::{first_line, printable, say};
 
-/// An error report reuses a listing of at most this age: the one that the answer used.
+/// [`unlisted`] reuses a listing of at most this age: the one that the answer used.
 const LISTING_AGE_MAX: Duration = Duration::from_secs(60);
 
 /// The answer, and the places that were queried.
@@ -22,7 +22,7 @@ pub(super) struct SourceReply<T> {
     pub(super) places: Vec<String>,
 }
 
-/// Queries open histories, and closes them. Unreadable ones are reported on stderr.
+/// Queries open histories, and closes them. Histories that cannot be read are reported on stderr.
 pub(super) async fn query_and_close<T: Send + 'static>(
     mut opened: OpenLibrary,
     query: impl FnOnce(&Library) -> Result<T, LibraryError> + Send + 'static,
@@ -48,10 +48,11 @@ pub(super) async fn query_and_close<T: Send + 'static>(
 /// Histories that exist and cannot be listed.
 pub(super) struct Unlisted {
     reasons: Vec<String>,
-    /// Whether no other history has a session.
+    /// Whether there are such histories, and the other histories have no session.
     is_all: bool,
 }
 
+/// Finds the histories of the library that exist and cannot be listed.
 pub(super) fn unlisted(library: &Library) -> Unlisted {
     let catalog = library.catalog_within(LISTING_AGE_MAX);
     let reasons = catalog.unavailable.clone();
@@ -60,7 +61,8 @@ pub(super) fn unlisted(library: &Library) -> Unlisted {
 }
 
 impl Unlisted {
-    /// Reports them on stderr; fails when no other history was queried, since an empty answer would mislead.
+    /// Reports these histories on stderr. Fails when the other histories have no session, because an empty answer would
+    /// mislead.
     pub(super) fn check(&self) -> anyhow::Result<()> {
         let reasons: Vec<_> = self.reasons.iter().map(|why| printable(why)).collect();
         if self.is_all {

@@ -12,7 +12,7 @@ use crate::output::{printable, say, show};
 
 pub(super) async fn run(config: &Config, args: ShowSession) -> anyhow::Result<()> {
     let question = Ask {
-        // Without a budget, everything is shown.
+        // Without `--max-chars`, everything is shown.
         max_chars: args.max_chars.unwrap_or(usize::MAX),
         cursor: args.cursor,
         mask: !args.unmasked,

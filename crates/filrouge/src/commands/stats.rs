@@ -53,7 +53,8 @@ const ROWS: &[Row<Statistics>] = &[
     }),
 ];
 
-/// A table with one column per sum; `right` aligns the numbers to the right.
+/// A table with one row for each of `rows`, and one column for each of `columns`: a name, and the sums that it shows.
+/// `right` aligns the numbers to the right.
 pub(super) fn columns<S>(rows: &[Row<S>], columns: &[(String, &S)], right: bool) -> Table {
     let names = columns.iter().map(|(name, _)| name.clone());
     let header = std::iter::once(String::new()).chain(names);

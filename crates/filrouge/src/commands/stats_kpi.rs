@@ -37,7 +37,7 @@ fn query(args: &Stats, now: Timestamp) -> Result<KpiQuery, Usage> {
     let span = Span::read(args.since.as_deref(), args.until.as_deref(), now)?;
     Ok(KpiQuery {
         since: span.since,
-        // Both ends use the same current time, so that seven days are exactly seven days.
+        // Both ends of the period use the same current time, so that seven days are exactly seven days.
         until: Some(span.until.unwrap_or(now)),
         by: args.by,
     })
@@ -84,7 +84,8 @@ fn write(out: &mut impl Write, report: &KpiReport) -> io::Result<()> {
     });
     let header = std::iter::once("PERIOD").chain(names);
     writeln!(out, "{}", table(header, 1..COLUMNS.len() + 1, rows))?;
-    // With several rows, only the JSON form lists the events of each kind; a single row is followed by them.
+    // The number of events of each kind follows a single row. With several rows, only the JSON form lists these
+    // numbers.
     if let [row] = &report.data[..] {
         for kind in &row.figures.kinds {
             writeln!(out, "{:>9}  {}", kind.events, first_line(&kind.kind, 100))?;
@@ -93,7 +94,7 @@ fn write(out: &mut impl Write, report: &KpiReport) -> io::Result<()> {
     Ok(())
 }
 
-/// The period of a row: a week or day, or the first and the last moment.
+/// The period of a row: a week or a day, or else the start and the end of the period.
 fn period(row: &KpiRow) -> String {
     let second = |at: Timestamp| {
         let text = at.to_string();

@@ -25,7 +25,7 @@ pub(super) async fn run(config: &Config, args: Deploy) -> anyhow::Result<ExitCod
     }
 }
 
-/// Prints a failure that has a special exit code.
+/// Prints a failure that has a special exit code, and returns the code. Returns any other failure unchanged.
 pub(super) fn report_with_code(config: &Config, error: anyhow::Error) -> anyhow::Result<ExitCode> {
     match exit_code(&error) {
         Some(code) => {
@@ -57,7 +57,8 @@ async fn deploy(
     run_one_shot(&deployment, &team, OneShot { start, text, json }).await
 }
 
-/// The single message to send, or `None` for a conversation at a terminal. Never waits for a person who may be absent.
+/// The single message to send, or `None` for a conversation at a terminal. Fails without a message and without a
+/// terminal, instead of waiting for a person who may be absent.
 fn message_to_send(config: &Config, args: &Deploy) -> Result<Option<String>, Usage> {
     if args
         .resume

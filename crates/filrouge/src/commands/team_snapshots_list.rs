@@ -42,7 +42,7 @@ pub(super) fn run(config: &Config, team: Option<&Path>) -> anyhow::Result<ExitCo
     Ok(ExitCode::SUCCESS)
 }
 
-/// The error when no folder is configured.
+/// The error when no folder of snapshot files is configured.
 pub(super) fn no_folder() -> Usage {
     Usage::new("there is no folder of snapshot files")
         .with_hint("set team.snapshots_dir, or FILROUGE_TEAM_SNAPSHOTS_DIR")

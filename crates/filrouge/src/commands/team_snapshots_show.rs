@@ -51,7 +51,7 @@ pub(super) fn run(config: &Config, path: &Path) -> anyhow::Result<ExitCode> {
 /// Reads a snapshot file in any folder.
 ///
 /// # Errors
-/// [`Usage`] for a missing file; else why it cannot be read.
+/// [`Usage`] for a missing file; for any other, the reason why it cannot be read.
 pub(super) fn read(config: &Config, path: &Path) -> anyhow::Result<SessionSnapshot> {
     let folder = path.parent().unwrap_or(Path::new("")).to_owned();
     let snapshots: Snapshots = snapshots_in(config, folder)?;

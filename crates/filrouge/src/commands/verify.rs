@@ -81,7 +81,8 @@ const fn of_store(what: String) -> Finding {
     }
 }
 
-/// Reads a witness's statements about the store. Fails if there is none, and at a line that is no statement.
+/// Reads a witness's statements about the store from the file at `path`; `-` is stdin. Fails if there is no statement
+/// about this store, or if a line is not a statement.
 fn read_statements(path: &Path, store_id: &str) -> anyhow::Result<Vec<Statement>> {
     let shown = path.display();
     let input: Box<dyn BufRead> = match path == Path::new("-") {
@@ -112,7 +113,7 @@ fn read_statements(path: &Path, store_id: &str) -> anyhow::Result<Vec<Statement>
     Ok(statements)
 }
 
-/// How the store contradicts the statements.
+/// Describes each statement that the store contradicts; empty if there is none.
 async fn contradictions(
     ledger: &dyn Ledger,
     statements: Vec<Statement>,
@@ -147,7 +148,8 @@ pub(super) fn write_findings(out: &mut impl Write, findings: &[Finding]) -> io::
         .try_for_each(|finding| writeln!(out, "  {}: {}", finding.code, printable(&finding.what)))
 }
 
-/// Reports a store that cannot be opened: as broken when an integrity error prevents it, else as unknown.
+/// Reports a store that cannot be opened or verified. The verdict is *broken* if an integrity error is the cause, else
+/// *cannot tell*.
 fn report_unverified(config: &Config, error: &anyhow::Error) -> anyhow::Result<ExitCode> {
     report_error(error, config.json);
     let broken = error

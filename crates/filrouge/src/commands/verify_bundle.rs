@@ -12,7 +12,7 @@ use super::verify::verdict_code;
 use crate::exit::{Usage, parse_option, report as report_error};
 use crate::output::{printable, say, show};
 
-/// The largest bundle file in bytes: it is read into memory.
+/// The maximum size of a bundle file in bytes, because a bundle is read into memory.
 const BUNDLE_MAX: u64 = 4 << 30;
 
 /// Reads a bundle file.
@@ -27,7 +27,7 @@ pub(super) fn read(path: &Path) -> io::Result<Vec<u8>> {
     Ok(bytes)
 }
 
-/// Warns that a signature alone does not prove who the signer is.
+/// Warns that a signature alone does not prove who the signer is, unless the caller named the signer's key.
 pub(super) fn warn_of_signer(by: &SignedBy) {
     if !by.trusted {
         say(

@@ -1,4 +1,4 @@
-//! The sections `[access]` and `[jwt]`: the callers that get access (DESIGN §8).
+//! The sections `[access]` and `[jwt]`: which callers get access (DESIGN §8).
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -10,13 +10,15 @@ use filrouge_types::TenantId;
 use super::layers::{Form, Layers, non_empty, parsed};
 use crate::exit::Usage;
 
-/// The maximum leeway: a larger one would accept expired tokens for too long.
+/// The maximum of `leeway_s`: a longer leeway would accept expired tokens for too long.
 const LEEWAY_MAX_S: u64 = 300;
 
-/// The access settings, and whether an issuer lacks a required member: a forgotten member must not leave a server open.
+/// The access settings.
 #[derive(Debug, Clone)]
 pub(crate) struct AccessConfig {
     settings: AccessSettings,
+    /// Whether `[jwt]` lacks a required member. A server then refuses to start, because without an issuer it might
+    /// admit every caller.
     incomplete: bool,
 }
 
@@ -31,7 +33,8 @@ fn source(text: &str) -> Result<JwksSource, String> {
 }
 
 impl AccessConfig {
-    /// `server` is the tenant of a server without keys.
+    /// Reads both sections. `server` is the tenant of all callers while the server has no keys. Settings of the engine
+    /// are written to `engine`.
     pub(super) fn read(
         layers: &mut Layers<'_>,
         server: &TenantId,
@@ -79,10 +82,10 @@ impl AccessConfig {
         })
     }
 
-    /// The server's settings.
+    /// The settings for a server.
     ///
     /// # Errors
-    /// [`Usage`] when an issuer is described incompletely.
+    /// [`Usage`] when `[jwt]` lacks a required member.
     pub(crate) fn settings(&self) -> Result<AccessSettings, Usage> {
         if self.incomplete {
             return Err(Usage::new(

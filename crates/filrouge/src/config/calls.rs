@@ -5,17 +5,19 @@ use filrouge_engine::CallSettings;
 use super::layers::{Form, Layers, NONE, joined};
 use crate::exit::Usage;
 
-/// The longest lease: that of a crashed holder blocks the session for all others until it expires.
+/// The longest lease, in milliseconds: if a holder crashes, its lease blocks the session for all others until it
+/// expires.
 const LEASE_TTL_MAX: u64 = 24 * 60 * 60 * 1000;
-/// The longest wait for a lease: it must end well before an answer has to begin.
+/// The longest wait for a lease, in milliseconds: it must end well before the HTTP response has to begin.
 const LEASE_WAIT_MAX: u64 = 60_000;
-/// The limit for checkpoints that one write deletes and that one list shows.
+/// The maximum of `checkpoints_kept`: a write may delete that many checkpoints, and a list shows all of them.
 const CHECKPOINTS_MAX: u64 = 1000;
-/// The maximum size of a checkpoint: each resume reads an entire one.
+/// The maximum size of a checkpoint in bytes: each resume reads an entire checkpoint.
 const CHECKPOINT_BYTES_MAX: u64 = 16 << 20;
-/// The maximum number of items that a resume reads: the limit of lists.
+/// The maximum number of items that a resume returns; it equals the maximum for lists of items.
 const TAIL_ITEMS_MAX: u64 = 500;
 
+/// Parses the states between commas; [`NONE`] stands for no state.
 fn states(text: &str) -> Result<Vec<Box<str>>, String> {
     if text.is_empty() || text == NONE {
         return Ok(Vec::new());
@@ -28,7 +30,7 @@ fn states(text: &str) -> Result<Vec<Box<str>>, String> {
     Ok(states.map(Into::into).collect())
 }
 
-/// Checks that a default does not exceed the configured maximum.
+/// Checks that the setting `name`, a default, does not exceed the maximum that is configured for requests.
 fn check(name: &str, default: std::time::Duration, max: std::time::Duration) -> Result<(), Usage> {
     if default <= max {
         return Ok(());

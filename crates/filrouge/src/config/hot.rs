@@ -1,4 +1,4 @@
-//! The hot store, and what is stored in the ledger: `hot…`, `durable`, `record`, `metadata_allow`, `[tenants.NAME]`
+//! The hot store, and which data the ledger stores: `hot…`, `durable`, `record`, `metadata_allow`, `[tenants.NAME]`
 //! (DESIGN §7).
 
 use std::collections::BTreeMap;
@@ -66,7 +66,8 @@ impl FromStr for HotUrl {
                     None => failure.detail,
                 }),
             found => {
-                // The text before the first colon is quoted only if it can be nothing but a kind.
+                // The text before the first colon is not quoted if the URL contains an `@`: it may then be a part of a
+                // user name or a password.
                 let kind = found.map(|(kind, _)| kind).filter(|_| !text.contains('@'));
                 let kind = kind.map_or("this".to_owned(), |kind| format!("{kind:?}"));
                 Err(format!("{kind} is no kind of hot store; {KNOWN_FORMS}"))
@@ -75,7 +76,7 @@ impl FromStr for HotUrl {
     }
 }
 
-/// The hot store, and which sessions are stored in the ledger.
+/// The settings of the hot store, and which sessions the ledger stores.
 #[derive(Debug, Clone)]
 pub(crate) struct HotConfig {
     pub(crate) url: HotUrl,
@@ -84,9 +85,9 @@ pub(crate) struct HotConfig {
     pub(crate) bounds: HotBounds,
     /// How long a request may wait for the hot store.
     pub(crate) timeout: Duration,
-    /// The maximum number of bytes of all sessions in memory.
+    /// The maximum number of bytes of all sessions, for a hot store in memory.
     pub(crate) memory_bytes: u64,
-    /// The prefix of the names of keys.
+    /// The prefix of the keys in Redis.
     pub(crate) prefix: String,
 }
 
@@ -101,18 +102,19 @@ const METADATA_ALLOW: [&str; 8] = [
     "user_agent",
     filrouge_types::QUESTION_IS_COPY,
 ];
-/// The notation for all names.
+/// The value of `metadata_allow` that allows all names.
 const EVERYTHING: &str = "*";
 /// The longest time that a caller's request may wait for a hot store that does not answer.
 const TIMEOUT_MAX_MS: u64 = 60_000;
-/// The smallest limit per session in the hot store: a question and an answer of some pages each.
+/// The minimum of `hot_bytes`, the limit per session: enough for a question and an answer of some pages each.
 const BYTES_MIN: u64 = 64 << 10;
-/// A smaller memory could store hardly any session.
+/// The minimum of `hot_memory_bytes`: a smaller memory could store hardly any session.
 const MEMORY_BYTES_MIN: u64 = 1 << 20;
-/// The maximum length of a prefix: a longer one would fill most of each key.
+/// The maximum length of `hot_prefix`: a longer prefix would fill most of each key.
 const PREFIX_MAX: usize = 64;
 
-/// Braces would set the part of a key that determines its cluster slot.
+/// Parses a prefix of keys. Braces are refused, because in a Redis cluster they mark the part of a key that determines
+/// its slot.
 fn prefix(text: &str) -> Result<String, String> {
     let good = |c: char| c.is_ascii_alphanumeric() || "_-.:/".contains(c);
     if text.is_empty() || text.len() > PREFIX_MAX || !text.chars().all(good) {
@@ -123,6 +125,7 @@ fn prefix(text: &str) -> Result<String, String> {
     Ok(text.to_owned())
 }
 
+/// Parses `metadata_allow`: names between commas, [`EVERYTHING`] or [`NONE`].
 fn metadata(text: &str) -> Result<MetadataPolicy, String> {
     match text {
         EVERYTHING => return Ok(MetadataPolicy::All),
@@ -170,7 +173,7 @@ pub(super) fn tenants(layers: &mut Layers<'_>) -> Result<BTreeMap<TenantId, Item
 }
 
 impl HotConfig {
-    /// Also fills the settings of `engine`, which decides which part of a session is stored in the ledger.
+    /// Reads the settings. Those that decide which part of a session the ledger stores are written to `engine`.
     pub(super) fn read(layers: &mut Layers<'_>, engine: &mut Settings) -> Result<Self, Usage> {
         let usual = HotBounds::default();
         let any = 1..=u64::MAX;

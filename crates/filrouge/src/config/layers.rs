@@ -1,4 +1,5 @@
-//! The layers of settings: defaults < file < environment < flags; records the layer of each value.
+//! The layers of settings: flags override the environment, which overrides the file, which overrides the defaults. The
+//! layer that gives each value is recorded.
 
 use std::collections::BTreeMap;
 use std::env;
@@ -15,7 +16,7 @@ use toml::de::{DeTable, DeValue};
 
 use crate::exit::Usage;
 
-/// The notation of an absent value, and of an empty list.
+/// The text that stands for an absent value, and for an empty list.
 pub(super) const NONE: &str = "none";
 
 /// A setting as `config show` lists it.
@@ -23,15 +24,16 @@ pub(super) const NONE: &str = "none";
 pub(crate) struct SettingRow {
     pub(crate) name: String,
     pub(crate) value: String,
-    /// `default`, the file, the variable or the flag.
+    /// The layer that gives the value: `default`, the path of the file, the name of the environment variable, or the
+    /// flag.
     pub(crate) origin: String,
 }
 
-/// The form of a setting in the file.
+/// The type that a setting must have in the file. In a variable or a flag, every setting is a text.
 #[derive(Clone, Copy)]
 pub(super) enum Form {
     Text,
-    /// A path; in the file, a relative one starts at the file's folder.
+    /// A path. In the file, a relative path starts at the file's folder.
     FilePath,
     Number,
     Truth,
@@ -39,42 +41,46 @@ pub(super) enum Form {
     List,
 }
 
-/// Reads each setting by its name from the strongest layer that has it, and records it as a row.
+/// The layers, from which settings are read by name. A setting gets its value from the strongest layer that has it, and
+/// is recorded as a row.
 pub(super) struct Layers<'a> {
     /// The configuration file, if there is one.
     path: Option<&'a Path>,
     text: &'a str,
-    /// The file's settings that are not read yet.
+    /// The part of the file that no setting has read yet.
     table: DeTable<'a>,
     flags: BTreeMap<&'static str, String>,
+    /// The settings that were read, in order.
     rows: Vec<SettingRow>,
 }
 
-/// filrouge's folder in a base folder of the XDG Base Directory Specification.
+/// filrouge's folder in a base folder of the XDG Base Directory Specification. `variable` and `fallback` are those of
+/// [`base`].
 pub(super) fn xdg(variable: &str, fallback: &str) -> Result<PathBuf, Usage> {
     let base = base(variable, fallback).map(|base| base.join("filrouge"));
     let what = || Usage::new(format!("neither {variable} nor HOME is set")).with_hint("set HOME");
     base.ok_or_else(what)
 }
 
-/// The folder in a variable if it is absolute, else one in the user's home.
+/// The folder that an environment variable names, if it is absolute; else the folder `fallback` in the user's home.
+/// `None` without a home.
 pub(crate) fn base(variable: &str, fallback: &str) -> Option<PathBuf> {
     let named = path_in(variable).filter(|path| path.is_absolute());
     named.or_else(|| home().map(|home| home.join(fallback)))
 }
 
-/// The user's home.
+/// The user's home folder; `None` if `HOME` is not an absolute path.
 pub(crate) fn home() -> Option<PathBuf> {
     path_in("HOME").filter(|home| home.is_absolute())
 }
 
-/// The path in a variable.
+/// The path in an environment variable; `None` if the variable is empty or not set.
 pub(crate) fn path_in(variable: &str) -> Option<PathBuf> {
     let value = env::var_os(variable).filter(|value| !value.is_empty());
     value.map(PathBuf::from)
 }
 
-/// Parses a text; the error does not name the setting.
+/// Parses the text of a setting. The caller adds the setting's name to the error.
 pub(super) fn parsed<T: FromStr<Err: Display>>(text: &str) -> Result<T, String> {
     text.parse().map_err(|e: T::Err| e.to_string())
 }
@@ -87,7 +93,8 @@ pub(super) fn non_empty(text: &str) -> Result<String, String> {
     Ok(text.to_owned())
 }
 
-/// The environment variable of a setting: its name in capitals, without the section where no prefix is needed.
+/// The environment variable of a setting: `FILROUGE_` and the setting's name in capitals. The names of some sections
+/// are left out.
 fn variable(name: &str) -> String {
     let short = match name {
         "sources" => "source",
@@ -101,7 +108,7 @@ fn variable(name: &str) -> String {
     format!("FILROUGE_{}", short.replace('.', "_").to_uppercase())
 }
 
-/// A value of the file in the form of its environment variable; `None` when its type is wrong.
+/// A value of the file as the text that its environment variable would have; `None` when its type is wrong.
 fn written(form: Form, value: &DeValue<'_>) -> Option<String> {
     match (form, value) {
         (Form::Text | Form::FilePath, DeValue::String(text)) => Some(text.to_string()),
@@ -113,7 +120,7 @@ fn written(form: Form, value: &DeValue<'_>) -> Option<String> {
         (Form::List, DeValue::Array(list)) => {
             let texts = list.iter().map(|text| text.get_ref().as_str());
             let texts = texts.collect::<Option<Vec<_>>>()?;
-            // A list with one empty text is not an empty list.
+            // A list with one empty text must differ from an empty list.
             Some(if texts == [""] {
                 ",".to_owned()
             } else {
@@ -125,10 +132,11 @@ fn written(form: Form, value: &DeValue<'_>) -> Option<String> {
 }
 
 impl<'a> Layers<'a> {
-    /// `text` is the content of the file at `path`; `flags` maps names of settings to values.
+    /// Parses the file. `text` is the content of the file at `path`; without a file it is empty. `flags` maps names of
+    /// settings to values.
     ///
     /// # Errors
-    /// [`Usage`] with the line that is not TOML.
+    /// [`Usage`] with the number of the line that is not TOML.
     pub(super) fn new(
         path: Option<&'a Path>,
         text: &'a str,
@@ -146,10 +154,10 @@ impl<'a> Layers<'a> {
         Ok(layers)
     }
 
-    /// The rows of all settings that were read, in order.
+    /// Returns the rows of all settings that were read, in order. Must be called after all settings were read.
     ///
     /// # Errors
-    /// [`Usage`] for unknown settings in the file.
+    /// [`Usage`] for a setting in the file that was not read, and hence is unknown.
     pub(super) fn finish(self) -> Result<Vec<SettingRow>, Usage> {
         match self.unknown("", &self.table) {
             Some((name, span)) => {
@@ -162,7 +170,7 @@ impl<'a> Layers<'a> {
         }
     }
 
-    /// Adds a row for something that is not a single setting.
+    /// Adds a row for a value of the file that was read with [`Self::section`].
     pub(super) fn add_row(&mut self, name: String, value: &impl Display) {
         let origin = self.file();
         let value = value.to_string();
@@ -173,30 +181,32 @@ impl<'a> Layers<'a> {
         });
     }
 
-    /// The path of the file.
+    /// The path of the file as text; empty without a file.
     pub(super) fn file(&self) -> String {
         self.path
             .map(|path| path.display().to_string())
             .unwrap_or_default()
     }
 
-    /// The folder of the file.
+    /// The folder of the file; empty without a file.
     pub(super) fn folder(&self) -> &'a Path {
         self.path.and_then(Path::parent).unwrap_or(Path::new(""))
     }
 
+    /// Whether the file has this section or setting, and no setting has read it yet.
     pub(super) fn has(&self, section: &str) -> bool {
         self.table.contains_key(section)
     }
 
-    /// Reads a section with its own type; `None` when it is absent.
+    /// Reads a section that only the file can have, as a value of its own type. `None` when it is absent.
     pub(super) fn section<T: Deserialize<'a>>(&mut self, name: &str) -> Result<Option<T>, Usage> {
         let value = self.take(name);
         let read = value.map(|value| T::deserialize(value.into_deserializer()));
         read.transpose().map_err(|e| self.malformed(&e))
     }
 
-    /// Reads a setting: `read` parses the text of a layer, `shown` formats the value for its row.
+    /// Reads a setting. `read` parses the text of the strongest layer that has the setting. `default` gives the value
+    /// if no layer has it. `shown` formats the value for its row.
     pub(super) fn read<T>(
         &mut self,
         (name, form): (&'static str, Form),
@@ -244,7 +254,7 @@ impl<'a> Layers<'a> {
         self.read((name, Form::List), || Ok(default()), all, shown)
     }
 
-    /// Reads a text that may be absent.
+    /// Reads a text without a default; `None` when no layer has it.
     pub(super) fn optional<T: Display>(
         &mut self,
         name: &'static str,
@@ -259,7 +269,7 @@ impl<'a> Layers<'a> {
         )
     }
 
-    /// Reads a path, without changing it in any way.
+    /// Reads a path unchanged: a relative path remains relative, even in the file.
     pub(super) fn path(
         &mut self,
         name: &'static str,
@@ -277,6 +287,7 @@ impl<'a> Layers<'a> {
         self.read((name, Form::Truth), || Ok(default), read, bool::to_string)
     }
 
+    /// Reads a whole number within `bounds`.
     pub(super) fn number<N: TryFrom<u64> + Display>(
         &mut self,
         name: &'static str,
@@ -290,6 +301,7 @@ impl<'a> Layers<'a> {
         self.read((name, Form::Number), || Ok(default), read, N::to_string)
     }
 
+    /// Reads a number of milliseconds within `bounds`.
     pub(super) fn millis(
         &mut self,
         name: &'static str,
@@ -301,6 +313,7 @@ impl<'a> Layers<'a> {
             .map(Duration::from_millis)
     }
 
+    /// Reads a number of seconds within `bounds`.
     pub(super) fn seconds(
         &mut self,
         name: &'static str,
@@ -311,7 +324,8 @@ impl<'a> Layers<'a> {
             .map(Duration::from_secs)
     }
 
-    /// The text of the strongest layer that has the setting, and the name of the layer.
+    /// The text of the strongest layer that has the setting, and the name of that layer. Takes the setting out of the
+    /// file even if another layer is stronger, so that [`Self::finish`] does not find it there.
     fn find(&mut self, name: &'static str, form: Form) -> Result<Option<(String, String)>, Usage> {
         let in_file = self.take(name).map(|value| {
             let wrong = || self.at(value.span(), &format!("{name} {}", must_be(form)));
@@ -335,6 +349,7 @@ impl<'a> Layers<'a> {
         }
     }
 
+    /// Takes a value out of the file, by its name with sections, such as `search.index`.
     fn take(&mut self, name: &str) -> Option<Spanned<DeValue<'a>>> {
         let mut table = &mut self.table;
         let mut member = name;
@@ -348,7 +363,8 @@ impl<'a> Layers<'a> {
         table.remove(member)
     }
 
-    /// The first name that belongs to no setting and no section.
+    /// The first name in the rest of the file, which is unknown, and its position. A section is known if a setting in
+    /// it was read. `prefix` is the name of `table` with a final dot.
     fn unknown(
         &self,
         prefix: &str,
@@ -368,13 +384,14 @@ impl<'a> Layers<'a> {
         })
     }
 
+    /// The error `what` with the number of the line at `span`.
     fn at(&self, span: std::ops::Range<usize>, what: &str) -> Usage {
         let before = self.text.get(..span.start).unwrap_or_default();
         let line = before.matches('\n').count() + 1;
         Usage::new(format!("{}: line {line}: {what}", self.file()))
     }
 
-    /// The position of an error in the file, and its text if it cannot contain a secret.
+    /// The error for TOML that cannot be read, with its line. The message is left out if it may quote a secret.
     fn malformed(&self, error: &toml::de::Error) -> Usage {
         let may_contain_secret =
             |t: &str| t.contains("secret") || t.contains("://") && t.contains('@');
@@ -399,6 +416,7 @@ impl<'a> Layers<'a> {
     }
 }
 
+/// The rule for a form, for errors.
 fn must_be(form: Form) -> &'static str {
     match form {
         Form::Text | Form::FilePath => "must be a text",
@@ -417,12 +435,12 @@ pub(super) fn within(bounds: &RangeInclusive<u64>, text: &str) -> Result<u64, St
     })
 }
 
-/// Formats a value; an absent one as [`NONE`].
+/// Formats a value; [`NONE`] if it is absent.
 pub(super) fn shown_or_none<T: Display>(value: Option<&T>) -> String {
     value.map_or_else(|| NONE.to_owned(), T::to_string)
 }
 
-/// Formats a list in its notation; an empty one as [`NONE`].
+/// Formats a list as its environment variable would be written; [`NONE`] if it is empty.
 pub(super) fn joined<T: ToString>(all: &[T]) -> String {
     match all {
         [] => NONE.to_owned(),

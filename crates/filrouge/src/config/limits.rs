@@ -21,7 +21,7 @@ fn per_second(layers: &mut Layers<'_>, name: &'static str) -> Result<Option<NonZ
     layers.read(form, || Ok(None), read, |rate| shown_or_none(rate.as_ref()))
 }
 
-/// Reads a rate with its burst, by default the amount of one second.
+/// Reads a rate with its burst, which is by default the rate's amount for one second. `None` means no limit.
 fn rate(
     layers: &mut Layers<'_>,
     rate: &'static str,
@@ -34,7 +34,7 @@ fn rate(
     }))
 }
 
-/// Reads the server's limits; those of the engine are written to `engine`.
+/// Reads the limits. Returns those of the server, and writes those of the engine to `engine`.
 pub(super) fn read(
     layers: &mut Layers<'_>,
     engine: &mut EngineLimits,

@@ -1,4 +1,4 @@
-//! The section `[mcp]`: agents at `/mcp` of a server (DESIGN §12)
+//! The section `[mcp]`: the route `/mcp` of a server, for agents (DESIGN §12).
 
 use super::layers::Layers;
 use crate::exit::Usage;
@@ -14,7 +14,7 @@ fn host(name: &str) -> Result<String, String> {
     }
 }
 
-/// Reads the host names that `/mcp` accepts in addition to this machine's.
+/// Reads the host names that `/mcp` accepts in addition to this machine's names.
 pub(super) fn read(layers: &mut Layers<'_>) -> Result<Vec<String>, Usage> {
     layers.several("mcp.hosts", Vec::new, host)
 }

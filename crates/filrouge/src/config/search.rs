@@ -25,9 +25,9 @@ filrouge_types::words!(
 /// The search indexes.
 #[derive(Debug, Clone)]
 pub(crate) struct IndexConfig {
-    /// Whether they are used and kept up to date.
+    /// Whether indexes are used and kept up to date.
     pub(crate) on: bool,
-    /// The folder of the indexes of foreign histories.
+    /// The folder of the indexes of other programs' histories.
     pub(crate) dir: PathBuf,
 }
 
@@ -51,7 +51,7 @@ const TIMEOUT_MAX: u64 = 300_000;
 /// The maximum number of dimensions; no model has more.
 const DIMENSIONS_MAX: u64 = 8_192;
 
-/// Refuses an address that could contain a key, since addresses are shown.
+/// Parses the URL of a service. A URL that could contain a credential is refused, because settings are shown.
 fn address(text: &str) -> Result<String, String> {
     if text.contains(['@', '?', '#']) {
         return Err(
@@ -112,11 +112,11 @@ impl SearchConfig {
         })
     }
 
-    /// Opens the configured embedder; `None` if none is configured. Reads the model's files or the key, and sends no request
-    /// yet. Must be called within the Tokio runtime, which sends its requests.
+    /// Opens the configured embedder; `None` if none is configured. Reads the model's files, or the key of the service,
+    /// and sends no request yet. Must be called within the Tokio runtime, which later sends the embedder's requests.
     ///
     /// # Errors
-    /// [`Usage`] for missing settings; an unreadable file or key, with the cause.
+    /// [`Usage`] for missing settings. For a file or a key that cannot be read: the cause.
     pub(crate) fn embedder(&self) -> anyhow::Result<Option<Arc<dyn Embedder>>> {
         match self.kind {
             EmbedderKind::None => Ok(None),

@@ -16,7 +16,7 @@ impl fmt::Debug for Hidden {
     }
 }
 
-/// The place of a secret, which is read only when it is needed.
+/// The place where a secret is stored. The secret is read only when it is needed.
 #[derive(Debug, Clone)]
 pub(super) enum SecretSource {
     Inline(Hidden),
@@ -38,7 +38,7 @@ impl SecretSource {
     /// Reads the secret.
     ///
     /// # Errors
-    /// The file or variable that cannot be read, with the cause.
+    /// Names the file or variable that cannot be read, with the cause.
     pub(super) fn read(&self) -> Result<String, String> {
         match self {
             Self::Inline(Hidden(text)) => Ok(text.clone()),

@@ -1,4 +1,5 @@
-//! The histories that are queried: `--source NAME[:PATH]`, `FILROUGE_SOURCE`, `sources`
+//! The histories that are queried: the flag `--source NAME[:PATH]`, the variable `FILROUGE_SOURCE` and the setting
+//! `sources`.
 
 use std::fmt;
 use std::path::PathBuf;
@@ -17,10 +18,10 @@ pub(crate) use open::{FoundHistories, OpenLibrary, histories, open, open_with_le
 /// The value of `sources` for all histories that exist, which is also the default.
 const EVERYTHING: &str = "all";
 
-/// The name of a history: `codex`, `opencode:/path`, `ledger`.
+/// The name of a history, such as `codex`, `opencode:/path` or `ledger`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum SourceName {
-    /// A program's history, at a path or in the program's default folder.
+    /// A program's history, at this path; `None` means the program's default folder.
     Program(&'static Program, Option<PathBuf>),
     Ledger,
 }
@@ -69,7 +70,7 @@ pub(super) fn read(layers: &mut Layers<'_>) -> Result<Option<Vec<SourceName>>, U
     layers.read(("sources", Form::List), || Ok(None), names, shown)
 }
 
-/// Names separated by commas; `all` alone means every history that exists.
+/// Parses names separated by commas. `all` alone becomes `None`, which means every history that exists.
 fn names(text: &str) -> Result<Option<Vec<SourceName>>, String> {
     if text == EVERYTHING {
         return Ok(None);

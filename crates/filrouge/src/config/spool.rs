@@ -1,4 +1,5 @@
-//! The section `[spool]`: where live calls write while the ledger does not answer (DESIGN §6, docs/spool.md).
+//! The section `[spool]`: the spool, to which live calls write while the ledger does not answer (DESIGN §6,
+//! docs/spool.md).
 
 use filrouge_engine::spool::SpoolOptions;
 

@@ -17,7 +17,7 @@ pub(crate) enum StoreUrl {
     Memory,
 }
 
-/// A URL that may contain a password, and is shown without it.
+/// A URL that may contain a password. It is shown without the password.
 #[derive(Clone, PartialEq, Eq)]
 pub(crate) struct HiddenUrl {
     given: String,
@@ -37,8 +37,8 @@ impl HiddenUrl {
         &self.given
     }
 
-    /// The options that open a ledger in PostgreSQL. A URL without a password gets the one in
-    /// `FILROUGE_STORE_PASSWORD`, else in `PGPASSWORD`.
+    /// The options that open a ledger in PostgreSQL. A URL without a password gets the password in
+    /// `FILROUGE_STORE_PASSWORD`, or else in `PGPASSWORD`.
     ///
     /// # Errors
     /// `invalid` when the URL is malformed.
@@ -98,7 +98,7 @@ impl std::str::FromStr for StoreUrl {
             Some(("postgres" | "postgresql", _)) => postgres(text)
                 .map(Self::Postgres)
                 .map_err(|e| format!("{e}; see docs/postgresql.md")),
-            // A malformed URL may still contain a password.
+            // Only the text before the first colon is quoted, because even a malformed URL may contain a password.
             _ => {
                 let kind = text.split_once(':').map_or(text, |(kind, _)| kind);
                 Err(format!(

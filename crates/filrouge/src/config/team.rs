@@ -1,16 +1,16 @@
-//! The section `[team]`: teams at a terminal (DESIGN §11)
+//! The section `[team]`: teams at a terminal (DESIGN §11).
 
 use std::path::PathBuf;
 
 use super::layers::{Form, Layers, NONE, home};
 use crate::exit::Usage;
 
-/// How the sessions of teams are kept as files in addition to the ledger.
+/// Where the sessions of teams are stored as snapshot files, in addition to the ledger.
 #[derive(Debug, Clone)]
 pub(crate) struct TeamConfig {
-    /// The folder of snapshot files; `None` if none are written.
+    /// The folder of snapshot files; `None` if no snapshot files are written.
     pub(crate) snapshots_dir: Option<PathBuf>,
-    /// The file whose first line is the passphrase of snapshot files.
+    /// The file whose first line is the passphrase that encrypts snapshot files.
     pub(crate) passphrase_file: Option<PathBuf>,
 }
 
@@ -25,7 +25,7 @@ fn folder(text: &str) -> Result<Option<PathBuf>, String> {
     }
 }
 
-/// The default folder, which is also that of other programs that read such files.
+/// The default folder. Other programs that read such files use the same folder.
 fn default_folder() -> Result<Option<PathBuf>, Usage> {
     Ok(home().map(|home| home.join(".agent-chatter/sessions")))
 }

@@ -15,9 +15,9 @@ use super::layers::Layers;
 use super::secret::{Hidden, SecretSource};
 use crate::exit::Usage;
 
-/// The maximum number of changes in a message: the limit of a page of the feed.
+/// The maximum number of changes in one message: the limit of a page of the change feed.
 const BATCH_MAX: usize = 500;
-/// The longest timeout of a receiver, in milliseconds.
+/// The maximum of `timeout_ms`, the time limit for a receiver's response.
 const TIMEOUT_MAX_MS: u64 = 60_000;
 const KINDS: [(&str, ChangeKind); 6] = [
     ("created", ChangeKind::Created),
@@ -170,8 +170,8 @@ impl WebhookConfig {
         })
     }
 
-    /// The webhook as `config show` lists it, as a document and as a line: without secrets, and only the host of its
-    /// address.
+    /// The webhook as `config show` lists it, as JSON and as a line of text. Secrets are left out, and the URL is
+    /// reduced to its host.
     pub(crate) fn shown(&self) -> (Value, String) {
         let feed = &self.feed;
         let wanted = |kind: &ChangeKind| feed.kinds.as_ref().is_none_or(|all| all.contains(kind));

@@ -1,4 +1,5 @@
-//! Lets the user choose between earlier sessions and a new one. The session that is loaded is the one that was shown.
+//! Lets the user choose between earlier sessions and a new one. A choice contains the id or the file that was shown, so
+//! that exactly this session is opened.
 
 use std::io::{self, Write};
 use std::path::PathBuf;
@@ -23,17 +24,18 @@ pub(super) enum Chosen {
     File(PathBuf),
     /// The user left.
     Nothing,
-    /// A signal arrived first.
+    /// A signal arrived before the user chose.
     Signal(StopRequest),
 }
 
-/// The choices, each with its line, newest first.
+/// The choices, each with the line that shows it: sessions, newest first, and then snapshot files.
 struct Choices {
     choices: Vec<(Chosen, String)>,
+    /// The digits of a number that were typed so far.
     typed: String,
 }
 
-/// Asks the user at the terminal; without earlier sessions or files, chooses a new session.
+/// Asks the user at the terminal. Without earlier sessions and snapshot files, chooses a new session without asking.
 ///
 /// # Errors
 /// Errors of the ledger and of the terminal.
@@ -56,7 +58,7 @@ pub(super) async fn choose(
         typed: String::new(),
     };
     let only = sessions.first().filter(|_| choices.choices.len() == 1);
-    // Created before the output, so that keys pressed during it are read too.
+    // Started before the output, so that keys that are pressed during the output are read too.
     let mut keys = KeyReader::start()?;
     show(deployment, only, &choices)?;
     let chosen = loop {
@@ -76,7 +78,7 @@ pub(super) async fn choose(
     Ok(chosen)
 }
 
-/// Snapshot files with messages that the ledger lacks. Unreadable ones are reported.
+/// The snapshot files with messages that the ledger lacks. Files that cannot be read are reported on stderr.
 async fn offers(deployment: &Deployment<'_>, team: &Team) -> anyhow::Result<Vec<Offer>> {
     let Some(snapshots) = &deployment.snapshots else {
         return Ok(Vec::new());
@@ -126,7 +128,7 @@ fn file_choice(deployment: &Deployment<'_>, offer: &Offer) -> (Chosen, String) {
     (Chosen::File(file.path.clone()), line)
 }
 
-/// A line: the time, the number of messages, the first words, and a remark in parentheses.
+/// The line of a choice: the time, the number of messages, the first words, and a remark in parentheses.
 fn line(
     deployment: &Deployment<'_>,
     (when, count): (Timestamp, u64),
@@ -149,6 +151,7 @@ fn line(
 
 fn show(
     deployment: &Deployment<'_>,
+    // The only choice, if it is a session.
     only: Option<&TeamSession>,
     choices: &Choices,
 ) -> io::Result<()> {

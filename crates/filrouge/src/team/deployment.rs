@@ -1,4 +1,4 @@
-//! The parts of a deployment, and how it opens sessions.
+//! The deployment of a team: its settings, and how it opens sessions.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -24,7 +24,7 @@ use crate::config::Config;
 use crate::exit::Usage;
 use crate::open::{Opened, operator};
 
-/// The session belongs to another team.
+/// The error for a session that belongs to another team.
 #[derive(Debug, thiserror::Error)]
 #[error("the session is another team's")]
 pub(crate) struct OtherTeam;
@@ -36,7 +36,9 @@ pub(crate) struct Deployment<'a> {
     pub(crate) words: &'static Words,
     /// Whether output to the terminal is colored.
     pub(crate) is_colored: bool,
+    /// The folder of snapshot files; `None` when they are disabled.
     pub(crate) snapshots: Option<Snapshots>,
+    /// The time zone in which times are shown.
     pub(crate) zone: TimeZone,
     options: OpenOptions,
 }
@@ -57,16 +59,16 @@ pub(crate) struct Session {
     pub(crate) coordinator: Arc<Coordinator>,
     pub(crate) events: mpsc::UnboundedReceiver<TeamEvent>,
     pub(crate) record: Arc<LedgerRecord>,
-    /// Messages that were cut because filrouge ended.
+    /// The messages that were cut because an earlier run of filrouge ended.
     pub(crate) interrupted: Vec<MessageId>,
-    /// Whether the session existed before.
+    /// Whether the session existed before this deployment opened it.
     pub(crate) is_resumed: bool,
 }
 
-/// Reads a team file; an invalid file is wrong usage.
+/// Reads a team file. An invalid file counts as wrong usage.
 ///
 /// # Errors
-/// [`Usage`]
+/// [`Usage`] when the file is missing or invalid.
 pub(crate) fn read_team(path: &Path) -> Result<Team, Usage> {
     Team::read(path).map_err(|failure| {
         let usage = Usage::new(failure.detail);
@@ -80,7 +82,7 @@ pub(crate) fn read_team(path: &Path) -> Result<Team, Usage> {
 /// The folder in which snapshot files are written; `None` when they are disabled.
 ///
 /// # Errors
-/// [`Usage`] when they must be encrypted and cannot be.
+/// [`Usage`] when a passphrase is configured and the files cannot be encrypted with it.
 pub(crate) fn snapshots(config: &Config) -> anyhow::Result<Option<Snapshots>> {
     let folder = config.team.snapshots_dir.clone();
     folder
@@ -88,7 +90,7 @@ pub(crate) fn snapshots(config: &Config) -> anyhow::Result<Option<Snapshots>> {
         .transpose()
 }
 
-/// Snapshot files in this folder, encrypted as configured.
+/// The snapshot files in this folder, encrypted as configured.
 ///
 /// # Errors
 /// As [`snapshots`].
@@ -100,7 +102,7 @@ pub(crate) fn snapshots_in(config: &Config, folder: PathBuf) -> anyhow::Result<S
     })
 }
 
-/// The name of this lease holder, shown to others.
+/// The name under which this process takes leases, which other users see.
 fn holder() -> String {
     let system = rustix::system::uname();
     let host = system.nodename().to_string_lossy().into_owned();
@@ -113,7 +115,8 @@ fn variable(name: &str) -> Option<String> {
 }
 
 impl<'a> Deployment<'a> {
-    /// Reads the configuration; the environment determines language and colors.
+    /// Creates a deployment from the configuration. The environment determines the language, the colors and the time
+    /// zone.
     ///
     /// # Errors
     /// As [`snapshots`].
@@ -145,7 +148,7 @@ impl<'a> Deployment<'a> {
         when(self.words, at, SystemClock.now(), &self.zone)
     }
 
-    /// The team's sessions, newest first.
+    /// The team's sessions, newest first. Sessions that cannot be read are left out with a warning.
     ///
     /// # Errors
     /// Errors of the ledger.
@@ -160,7 +163,7 @@ impl<'a> Deployment<'a> {
     /// The team's newest session.
     ///
     /// # Errors
-    /// `session_not_found` when it has none; errors of the ledger.
+    /// `session_not_found` when the team has no session; errors of the ledger.
     pub(crate) async fn newest(&self, team: &Team) -> Result<TeamSession, Failure> {
         let newest = self.sessions(team).await?.into_iter().next();
         newest.ok_or_else(|| {
@@ -244,7 +247,7 @@ fn session(team: &Team, opened: OpenedSession, is_resumed: bool) -> anyhow::Resu
     })
 }
 
-/// The exit code of a failed deployment, if the failure has a special one.
+/// The exit code of a failed deployment; `None` if the failure has no special one.
 pub(crate) fn exit_code(error: &anyhow::Error) -> Option<u8> {
     if error.is::<OtherTeam>() {
         return Some(4);

@@ -8,12 +8,14 @@ use rustyline::history::{History as _, MemHistory};
 use rustyline::{Config, Editor as Rustyline, Prompt};
 use tokio::sync::mpsc;
 
-/// Lines in the history.
+/// The maximum number of lines in the history.
 const LINES: usize = 1000;
 
 /// A request to the editor's thread.
 enum Request {
+    /// Read a line, with this prompt. `plain` is the prompt without colors, which determines its width.
     Line { plain: String, styled: String },
+    /// Add this line to the history.
     Remember(String),
 }
 
@@ -65,7 +67,7 @@ impl Editor {
             for request in received {
                 let typed = match request {
                     Request::Remember(line) => {
-                        // It does not matter if the history refuses a line.
+                        // A line that the history refuses, such as a repeated one, is not added.
                         let _ = editor.history_mut().add_owned(line);
                         continue;
                     }
@@ -81,7 +83,7 @@ impl Editor {
 
     /// Requests a line, which [`next`](Self::next) returns.
     pub(super) fn ask(&self, plain: String, styled: String) {
-        // `next` reports that the thread has ended.
+        // If the thread has ended, `next` reports it.
         let _ = self.requests.send(Request::Line { plain, styled });
     }
 
@@ -90,7 +92,7 @@ impl Editor {
         let _ = self.requests.send(Request::Remember(line.to_owned()));
     }
 
-    /// The next result. Cancel-safe: a dropped future consumes nothing.
+    /// Waits for the next result of a requested line. Cancel-safe: a dropped future consumes nothing.
     pub(super) async fn next(&mut self) -> Typed {
         let ended = || Typed::Failed("the line editor has ended".to_owned());
         self.typed.recv().await.unwrap_or_else(ended)

@@ -1,4 +1,4 @@
-//! Snapshot files of sessions whose contents were erased: the files must be erased too.
+//! Removes erased contents from teams' snapshot files, after they were erased in the ledger.
 
 use std::collections::HashSet;
 use std::io;
@@ -12,10 +12,10 @@ use super::deployment::snapshots;
 use crate::config::Config;
 use crate::open::{Opened, operator};
 
-/// The folders of teams, each named after the team's id.
+/// The ids of the teams that have a folder of snapshot files; each folder has its team's id as its name.
 ///
 /// # Errors
-/// When the folder cannot be read; a missing one has no teams.
+/// When the folder cannot be read. A missing folder is no error.
 pub(crate) fn teams(snapshots: &Snapshots) -> io::Result<Vec<String>> {
     let mut teams = Vec::new();
     let entries = match std::fs::read_dir(snapshots.folder()) {
@@ -38,7 +38,7 @@ pub(crate) fn teams(snapshots: &Snapshots) -> io::Result<Vec<String>> {
 /// Removes the snapshot files of erased sessions.
 ///
 /// # Errors
-/// A folder or file that cannot be read or removed; the files that are left still contain the erased texts.
+/// A folder or file that cannot be read or removed. The remaining files still contain the erased texts.
 pub(crate) fn remove_files(config: &Config, sessions: &[SessionId]) -> anyhow::Result<()> {
     let Some(folder) = config.team.snapshots_dir.clone() else {
         return Ok(());
@@ -85,7 +85,8 @@ fn remove(path: &PathBuf) -> anyhow::Result<()> {
         .with_context(|| format!("{} still contains the erased texts", path.display()))
 }
 
-/// The files of these sessions, found by name: `<createdAt>-<session>.json`, or `.json.age`.
+/// The snapshot files of these sessions, found by their names: `<createdAt>-<session>.json`, or `.json.age` if
+/// encrypted.
 fn files_of(snapshots: &Snapshots, sessions: &[SessionId]) -> io::Result<Vec<PathBuf>> {
     let stem = |id: &SessionId| {
         let path = snapshots.path_of("", Timestamp::from_micros(0), id.as_str());
@@ -111,8 +112,8 @@ fn files_of(snapshots: &Snapshots, sessions: &[SessionId]) -> io::Result<Vec<Pat
     Ok(files)
 }
 
-/// Adds to an error of a snapshot file that the contents in the ledger are already erased. A `Failure` of the ledger is
-/// returned unchanged.
+/// Adds to an error about a snapshot file what has already happened in the ledger: `done`, such as "erased from the
+/// ledger". A `Failure` of the ledger is returned unchanged.
 pub(crate) fn files_failed(done: &str, error: anyhow::Error) -> anyhow::Error {
     match error.downcast::<Failure>() {
         Ok(failure) => failure.into(),

@@ -13,10 +13,10 @@ use crate::output::printable;
 
 /// The maximum number of sessions that are shown.
 const SESSIONS: usize = 10;
-/// Bytes of conversations that are cached during one query.
+/// The maximum size in bytes of the cache of conversations during one query.
 const CACHE_BYTES: usize = 16 << 20;
 
-/// Lines with the matches of `words` in the team's sessions, newest session first.
+/// Searches the team's sessions. Returns the lines to show for the matches of `words`, newest session first.
 ///
 /// # Errors
 /// Errors of the ledger; a malformed query.

@@ -20,7 +20,7 @@ pub(super) enum Key {
     Cancel,
 }
 
-/// Reads keys one by one, without echo. Dropping it restores the terminal.
+/// Reads keys one by one, without echo. Dropping the reader restores the terminal.
 pub(super) struct KeyReader {
     before: Termios,
     pressed: mpsc::UnboundedReceiver<Key>,
@@ -36,7 +36,8 @@ impl KeyReader {
         raw.local_modes
             .remove(LocalModes::ICANON | LocalModes::ECHO | LocalModes::ISIG | LocalModes::IEXTEN);
         raw.input_modes.insert(InputModes::ICRNL);
-        // A read returns within a tenth of a second; the pause distinguishes Esc from the sequences of other keys.
+        // A read returns after a tenth of a second at most, even without input. Such a pause distinguishes the key Esc
+        // from the sequences of other keys, which begin with the same byte.
         raw.special_codes[SpecialCodeIndex::VMIN] = 0;
         raw.special_codes[SpecialCodeIndex::VTIME] = 1;
         tcsetattr(stdin.as_fd(), OptionalActions::Now, &raw)?;
@@ -91,14 +92,14 @@ fn read(stops: &AtomicBool, sender: &mpsc::UnboundedSender<Key>) {
 /// Decodes bytes as keys.
 #[derive(Debug, Default)]
 struct KeyDecoder {
-    /// A sequence that began with Esc.
+    /// The bytes so far of a sequence that began with Esc; empty outside a sequence.
     sequence: Vec<u8>,
-    /// An incomplete character.
+    /// The bytes so far of an incomplete UTF-8 character.
     character: Vec<u8>,
 }
 
 impl KeyDecoder {
-    /// Handles a pause: an Esc without a sequence is a key.
+    /// Handles a pause in the input: an Esc byte without a sequence is the key Esc.
     fn silence(&mut self) -> Option<Key> {
         let is_alone = self.sequence == [0x1b];
         self.sequence.clear();

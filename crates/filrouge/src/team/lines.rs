@@ -110,7 +110,7 @@ fn warning_json(warning: &Warning) -> Value {
     }
 }
 
-/// A message as lists and events show it.
+/// The JSON of a message in lists and events.
 pub(crate) fn message_json(message: &Message) -> Value {
     let addressees = message.routing.addressees.iter();
     let addressees: Vec<_> = addressees

@@ -20,7 +20,8 @@ const NOT_KEPT: u8 = 1;
 
 /// The settings of a run that sends one message.
 pub(crate) struct OneShot {
-    /// The session to start with; `None` is a new one. Before a new session starts, earlier ones are mentioned.
+    /// The session to start with; `None` means a new session. If a new session starts although the team has earlier
+    /// sessions, a note mentions them.
     pub(crate) start: Option<Start>,
     /// The human's message.
     pub(crate) text: String,
@@ -28,7 +29,7 @@ pub(crate) struct OneShot {
     pub(crate) json: bool,
 }
 
-/// Sends the message, shows the answers until a human has the floor, and leaves. Returns the exit code.
+/// Sends the message, shows the answers until the team hands over to a human, and leaves. Returns the exit code.
 ///
 /// # Errors
 /// As [`Deployment::resume`] and [`Deployment::begin`]; errors of the ledger.
@@ -41,7 +42,7 @@ pub(crate) async fn run_one_shot(
     let mut session = open(deployment, team, run.start).await?;
     let mut show = Show::new(deployment, team, run.json);
     let outcome = talk(&mut session, &mut show, &mut signals, &run.text).await;
-    // The session is released even after a failure.
+    // The session is left, and its lease released, even after a failure.
     let left = session.coordinator.leave().await;
     while let Ok(event) = session.events.try_recv() {
         show.event(&event)?;
@@ -83,7 +84,7 @@ async fn talk(
     text: &str,
 ) -> anyhow::Result<u8> {
     show.opened(session)?;
-    // At the start the human has the floor; the events until then are shown before the message is sent.
+    // The session begins with a hand-over to the human. Events before it are shown before the message is sent.
     while let Some(event) = session.events.recv().await {
         let is_ready = matches!(event, TeamEvent::HandedOver(_));
         show.event(&event)?;

@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-/// All commands.
+/// The names of all commands, for the test of the help texts.
 #[cfg(test)]
 pub(super) const NAMES: [&str; 8] = [
     "/task",
@@ -49,7 +49,7 @@ pub(super) enum Wrong {
     NoWords,
 }
 
-/// Parses a line.
+/// Parses a line. A message that begins with a slash is written with two slashes.
 pub(super) fn read(line: &str) -> Order {
     let text = line.trim();
     if text.is_empty() {

@@ -7,14 +7,15 @@ use filrouge_team::snapshot::Seal;
 use crate::config::Config;
 use crate::exit::Usage;
 
-/// The variable with the passphrase itself.
+/// The environment variable with the passphrase itself.
 const VARIABLE: &str = "FILROUGE_TEAM_PASSPHRASE";
 
-/// The encryption of snapshot files, if a passphrase is given: in `FILROUGE_TEAM_PASSPHRASE`, else in the configured
-/// file.
+/// The encryption of snapshot files; `None` without a passphrase. The passphrase is in `FILROUGE_TEAM_PASSPHRASE`, or
+/// else in the configured file.
 ///
 /// # Errors
-/// [`Usage`] when the file contains no passphrase, or this program cannot encrypt. No file is written unencrypted then.
+/// [`Usage`] when the file cannot be read or contains no passphrase, or when this program was built without encryption.
+/// Callers then write no snapshot files, rather than unencrypted ones.
 pub(super) fn seal(config: &Config) -> Result<Option<Arc<dyn Seal>>, Usage> {
     let given = std::env::var(VARIABLE).ok().filter(|one| !one.is_empty());
     let passphrase = match (given, &config.team.passphrase_file) {

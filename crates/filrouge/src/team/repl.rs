@@ -20,8 +20,8 @@ use crate::exit::Usage;
 use crate::output::{printable, say};
 use talk::{End, Talk};
 
-/// Runs a conversation with the team of a file, and with teams that are deployed from it; without `start` the user
-/// chooses the session. Returns the exit code.
+/// Runs a conversation with the team of a file, and then with each team that the user deploys from there. Without
+/// `start`, the user chooses the session. Returns the exit code.
 ///
 /// # Errors
 /// As [`Deployment::resume`] and [`Deployment::begin`]; errors of the terminal.
@@ -52,7 +52,7 @@ pub(crate) async fn repl(
     }
 }
 
-/// Opens the session to start with; else returns the exit code.
+/// Opens the session to start with. The inner error is the exit code if the user, or a signal, ended the choice.
 async fn open_session(
     deployment: &Deployment<'_>,
     team: &Team,
@@ -74,7 +74,7 @@ async fn open_session(
     deployment.open(team, start).await.map(Ok)
 }
 
-/// Imports a snapshot file into the ledger; returns its session.
+/// Imports a snapshot file into the ledger. Returns the id of its session.
 async fn import_file(
     deployment: &Deployment<'_>,
     team: &Team,
@@ -93,7 +93,8 @@ async fn import_file(
     Ok(imported.session_id)
 }
 
-/// The terminal's initial state, restored at the end, even after a signal.
+/// The terminal's initial state, which is restored when a session is left, even after a signal. `None` without a
+/// terminal.
 struct Terminal(Option<Termios>);
 
 impl Terminal {

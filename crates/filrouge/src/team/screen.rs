@@ -14,7 +14,8 @@ const FRAMES: [&str; 10] = ["⠋", "⠙", "⠹", "⠸", "⠼", "⠴", "⠦", "�
 /// Clears the line.
 const CLEAR: &str = "\r\u{1b}[K";
 
-/// The output of a conversation: agents' texts on `out`, remarks on `notes`. At a terminal both are the same.
+/// The output of a conversation: agents' texts go to `out`, remarks to `notes`. An interactive conversation uses stdout
+/// for both.
 pub(super) struct Screen<O, N> {
     out: O,
     notes: N,
@@ -22,10 +23,11 @@ pub(super) struct Screen<O, N> {
     style: Style,
     /// Whether a spinner is shown until an agent says something.
     spins: bool,
+    /// The message that an agent is speaking; `None` while no agent speaks.
     speech: Option<Speech>,
 }
 
-/// The present speaker.
+/// The message of the present speaker, as far as it is shown.
 struct Speech {
     id: MessageId,
     speaker: Box<str>,
@@ -39,7 +41,7 @@ struct Speech {
     frame: usize,
 }
 
-/// A text that is safe to show: its line ends are line feeds.
+/// Makes a text safe to show: removes carriage returns, and replaces control characters other than line feeds and tabs.
 fn safe(text: &str) -> String {
     printable(&text.replace('\r', ""))
 }
@@ -56,7 +58,7 @@ impl<O: Write, N: Write> Screen<O, N> {
         }
     }
 
-    /// Whether the spinner should advance.
+    /// Whether an agent is speaking of which nothing is shown yet, so that the spinner should advance.
     pub(super) fn is_thinking(&self) -> bool {
         let waits = |speech: &Speech| !speech.is_shown;
         self.spins && self.speech.as_ref().is_some_and(waits)

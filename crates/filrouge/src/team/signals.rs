@@ -24,7 +24,7 @@ impl StopRequest {
     }
 }
 
-/// Handles the signals, which no longer end the process by default.
+/// Receives these signals. Once it is installed, they no longer end the process by themselves.
 pub(super) struct Signals {
     interrupt: Signal,
     terminate: Signal,
@@ -40,7 +40,7 @@ impl Signals {
         })
     }
 
-    /// The next signal. Cancel-safe: a dropped future consumes none.
+    /// Waits for the next signal. Cancel-safe: a dropped future consumes none.
     pub(super) async fn next(&mut self) -> StopRequest {
         tokio::select! {
             _ = self.interrupt.recv() => StopRequest::Interrupt,

@@ -1,8 +1,8 @@
-//! Colors: each member has its own, the same in every session.
+//! The colors of members: each member of a team has its own color, the same in every session.
 
 use filrouge_team::team::Team;
 
-/// Colors of the 256 that are legible on a dark and on a light background.
+/// Those of the 256 terminal colors that are legible both on a dark and on a light background.
 const COLORS: [u8; 10] = [33, 37, 64, 98, 130, 136, 161, 166, 29, 133];
 
 /// Whether and how texts are colored.
@@ -19,7 +19,7 @@ pub(crate) fn wants_color(variable: impl Fn(&str) -> Option<String>) -> bool {
     !off && variable("TERM").is_none_or(|term| term != "dumb")
 }
 
-/// The FNV-1a hash of an id, which never changes.
+/// The FNV-1a hash of an id. It is the same in every version, so that a member's color is too.
 fn hash(id: &str) -> usize {
     let hash = id.bytes().fold(0x811c_9dc5_u32, |hash, byte| {
         (hash ^ u32::from(byte)).wrapping_mul(0x0100_0193)
@@ -33,8 +33,8 @@ impl Style {
         Self::default()
     }
 
-    /// The team's colors: each member's color follows from its id; on a conflict the later member in the file gets the
-    /// next free one.
+    /// The team's colors. A member's color follows from the member's id. If an earlier member in the file has the same
+    /// color, the member gets the next free one.
     pub(crate) fn of(team: &Team) -> Self {
         let mut members: Vec<(Box<str>, u8)> = Vec::new();
         for member in &team.members {
@@ -50,7 +50,7 @@ impl Style {
         }
     }
 
-    /// A name, bold and in its member's color; only bold for a former member.
+    /// A member's name, bold and in the member's color. The name of a former member is bold only.
     pub(crate) fn name(&self, id: &str, name: &str) -> String {
         match self.members.iter().find(|(member, _)| **member == *id) {
             Some((_, color)) => self.styled(&format!("1;38;5;{color}"), name),

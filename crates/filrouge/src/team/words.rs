@@ -1,4 +1,5 @@
-//! The texts of the terminal, in the user's language. One file per language; [`fill`] replaces the names in braces.
+//! The texts that a team shows at the terminal, in the user's language. Each language has a file. [`fill`] replaces the
+//! names in braces.
 
 use std::fmt::Display;
 

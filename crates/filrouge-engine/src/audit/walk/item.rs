@@ -10,13 +10,14 @@ use crate::audit::calls::{LOOK_BACK, last_call};
 use crate::audit::parts::{CallOrResult, PartContent, finish_reason, parts};
 use crate::audit::{AuditError, AuditRow};
 
-/// The content of an item.
+/// The content of an item, as far as the rows of this page show it.
 #[derive(Default)]
 struct Content<'a> {
     other: OtherContent<'a>,
     /// The number of calls and results.
     count: usize,
-    /// The calls and results to show, each with its number, and with the raw part when its row does not show it completely.
+    /// The calls and results to show: each with its number in the item, and with its raw part if the row does not show
+    /// that completely.
     calls_and_results: Vec<(usize, CallOrResult, Option<&'a str>)>,
     /// The number of the first call or result that did not fit in the page.
     stopped: Option<usize>,
@@ -28,7 +29,9 @@ impl<V: View + ?Sized> Walk<'_, '_, V> {
         self.bytes += item.body.bytes();
     }
 
-    /// Adds an item's rows from call or result number `part` on. Returns the number to resume at when the page fills up first.
+    /// Adds an item's rows from call or result number `part` on. If the page fills up first, returns the number at
+    /// which the next page resumes. An item outside the query's times (`covered` is false) gets no row, but its calls
+    /// are remembered.
     pub(super) fn add_item(
         &mut self,
         session: &VerifiedSession,
@@ -59,7 +62,8 @@ impl<V: View + ?Sized> Walk<'_, '_, V> {
         Ok(content.stopped)
     }
 
-    /// An item's content, with its calls and results from number `from` on, up to the page's limit.
+    /// An item's content, with its calls and results from number `from` on, up to the page's limit. Remembers all its
+    /// calls.
     fn content<'i>(
         &mut self,
         session: &VerifiedSession,
@@ -142,6 +146,8 @@ impl<V: View + ?Sized> Walk<'_, '_, V> {
         }
     }
 
+    /// The tool of the newest call with this `id` in the items of `turn` up to `seq`; `None` if there is none within
+    /// the last [`LOOK_BACK`] items.
     fn find_tool(
         &mut self,
         session: &VerifiedSession,
@@ -227,7 +233,7 @@ impl<V: View + ?Sized> Walk<'_, '_, V> {
     }
 }
 
-/// Adds a call or a result to a row; `rest` is its raw part when the row does not show it completely.
+/// Adds a call or a result to a row; `rest` is the raw part if the row does not show the part completely.
 fn with_call_or_result(
     row: AuditRow,
     call_or_result: CallOrResult,
@@ -260,6 +266,7 @@ fn with_call_or_result(
 struct OtherContent<'a> {
     texts: Vec<JsonText>,
     error: Option<AuditError>,
+    /// The raw parts that the row's other members do not show completely.
     rest: Vec<&'a str>,
 }
 

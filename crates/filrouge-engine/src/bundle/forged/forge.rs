@@ -1,4 +1,4 @@
-//! Builds bundles of invented journals, as an attacker with a key of their own can.
+//! Builds bundles of invented journals (lists of items with events), as an attacker with their own key can.
 
 use filrouge_store::chain::{GENESIS, LinkScope, commitment};
 use filrouge_store::command::Adopt;
@@ -60,7 +60,7 @@ pub(super) fn redact(ranges: &[(u64, u64)]) -> Event {
     Event::Redact(Seqs::of(ranges.iter().copied()).unwrap())
 }
 
-/// An item of an invented journal, and the seq of the redaction that it is to name.
+/// An item of an invented journal, and the seq of the redaction that erased its content; `None` if it is not redacted.
 #[derive(Clone)]
 pub(super) struct ForgedItem(pub(super) ChainedItem, pub(super) Option<u64>);
 
@@ -126,7 +126,7 @@ fn stored(event: &mut Event) {
     }
 }
 
-/// Computes the links of the items, and removes the contents of those that name a redaction.
+/// Computes the links of the items, and removes the contents of the redacted ones.
 pub(super) fn linked(items: Vec<ForgedItem>) -> Adopt {
     linked_as("s", items)
 }
@@ -181,7 +181,8 @@ fn list(elements: &[String]) -> String {
     format!("[\n{}\n]", elements.join(",\n"))
 }
 
-/// Assembles a bundle of these sections, signed with the key `key`.
+/// Assembles a bundle of these sections, signed with key number `key`. `link` is the link of the newest item, in
+/// hexadecimal.
 pub(super) fn signed(
     [session, turns, items, checkpoints]: [&str; 4],
     link: &str,
@@ -225,7 +226,7 @@ pub(super) fn public(key: u8) -> PublicKey {
     PublicKey::of(&Keyring::single([key; 32]), 1).unwrap()
 }
 
-/// The most convincing bundle of a journal, signed by `key`.
+/// The bundle of a journal, signed with key number `key`: everything in it that can be recomputed is right.
 pub(super) async fn forged(adopt: &Adopt, key: u8) -> String {
     // An impossible journal has no turns; it is refused before they are examined.
     let (session, turns) = match rebuild(adopt).await {
@@ -246,7 +247,7 @@ pub(super) async fn forged(adopt: &Adopt, key: u8) -> String {
     signed([&session, &turns, &items, "[]"], &hex::encode(link), key)
 }
 
-/// Replaces `from` by `to` and signs the text with recomputed digests.
+/// Replaces `from` by `to` in a bundle, recomputes its digests, and signs it with key number `key`.
 pub(super) fn resigned(text: &str, from: &str, to: &str, key: u8) -> String {
     assert!(text.contains(from), "{from} in {text}");
     let text = text.replace(from, to);

@@ -1,4 +1,4 @@
-//! Verifies the signatures of tokens with `ring`, which TLS needs anyway.
+//! Verifies the signatures of tokens with `ring`, a dependency that TLS needs anyway.
 
 use jsonwebtoken::crypto::{CryptoProvider, JwtSigner, JwtVerifier, KeyUtils};
 use jsonwebtoken::errors::{Error, ErrorKind};
@@ -12,7 +12,7 @@ static PROVIDER: CryptoProvider = CryptoProvider {
     key_utils: KeyUtils::new_unimplemented(),
 };
 
-/// Makes `ring` the process's provider for verifying tokens. A provider that was installed earlier stays.
+/// Makes `ring` the provider with which this process verifies tokens. Does nothing if another provider is installed.
 pub(super) fn install() {
     let _ = PROVIDER.install_default();
 }

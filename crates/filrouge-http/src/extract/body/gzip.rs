@@ -1,4 +1,4 @@
-//! Decompresses gzip within limits: a few bytes must not expand to fill all memory.
+//! Decompresses gzip within limits, so that a small body cannot expand to fill all memory.
 
 use std::io::{self, BufRead, ErrorKind, Read};
 
@@ -7,16 +7,17 @@ use flate2::bufread::GzDecoder;
 use super::receive::Refusal;
 use crate::limits::Reservation;
 
-/// The decompressed size that is allowed for every body.
+/// The decompressed size in bytes that every body may have, whatever its compressed size.
 const ALWAYS: usize = 1 << 20;
-/// The allowed ratio to the compressed size beyond that: text usually compresses 3 to 20 times.
+/// The maximum ratio of a larger decompressed size to the compressed size. For text, it is usually 3 to 20.
 const RATIO: usize = 100;
 /// The number of bytes that are read or decompressed before other tasks may run.
 const STEP: usize = 64 << 10;
-/// The maximum number of members in a body (RFC 1952 §2.2). Each needs its own decoder, and may be empty.
+/// The maximum number of gzip members in a body (RFC 1952 §2.2). Each costs a decoder, even if it is empty.
 const MEMBERS: usize = 64;
 
-/// The remaining input. Reading it yields after every [`STEP`], because long input may decompress to nothing.
+/// The remaining input. A read fails with `WouldBlock` after every [`STEP`] bytes, so that other tasks may run even if
+/// long input decompresses to nothing.
 struct Packed<'a> {
     rest: &'a [u8],
     turn: usize,
@@ -45,7 +46,8 @@ impl BufRead for Packed<'_> {
     }
 }
 
-/// Decompresses `packed` to at most `limit` bytes, and at most the larger of [`ALWAYS`] and [`RATIO`] times its size.
+/// Decompresses `packed`. The result has at most `limit` bytes, and at most [`ALWAYS`] bytes or [`RATIO`] times the
+/// compressed size, whichever is more. Its memory is reserved in `room`.
 pub(super) async fn decompress(
     packed: &[u8],
     limit: usize,
@@ -127,7 +129,7 @@ mod tests {
         }
     }
 
-    /// One member of many empty blocks (RFC 1951 §3.2.4).
+    /// The body is one gzip member of many empty blocks (RFC 1951 §3.2.4).
     #[tokio::test]
     async fn empty_blocks_do_not_block_other_tasks() {
         let mut hollow = vec![0x1f, 0x8b, 8, 0, 0, 0, 0, 0, 0, 255];

@@ -1,4 +1,4 @@
-//! A body that is read as a stream, without a time limit.
+//! A request body that its handler reads as a stream, without a time limit.
 
 use axum::body::Body;
 use axum::extract::{FromRef, FromRequest, Request};
@@ -10,11 +10,12 @@ use crate::layer::HttpLayer;
 use crate::limits::Reservation;
 use crate::problem::Problem;
 
-/// An unread body, and the reservation for the part that is held in memory.
+/// A body that was not read yet, and a reservation in the budget of all bodies for the part that its handler keeps in
+/// memory.
 pub struct RawBody {
     /// The body, not yet read.
     pub body: Body,
-    /// The reservation for the bytes that are held in memory.
+    /// The reservation, which is empty at first; the handler adjusts it as it reads.
     pub room: Reservation,
 }
 
@@ -43,8 +44,8 @@ where
     }
 }
 
-/// Refuses types that a browser page can send to another site without permission (DESIGN §8): a form's types, and no
-/// type at all.
+/// Refuses content types that a browser page can send to another site without a preflight request (DESIGN §8). These
+/// are the types of forms, and from a page also a missing type.
 fn content_type(headers: &HeaderMap) -> Result<(), Problem> {
     let given = headers.get(header::CONTENT_TYPE);
     let text = given.map_or(Some(""), |v| v.to_str().ok()).unwrap_or("?");

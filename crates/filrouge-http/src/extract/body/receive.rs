@@ -1,4 +1,4 @@
-//! Receives a body within limits: bytes, time, and the total over all requests.
+//! Receives a request body within limits on its size, on its time, and on the total size of all bodies in memory.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -16,10 +16,10 @@ use crate::layer::HttpLayer;
 use crate::limits::{Reservation, SMALL_BODY};
 use crate::problem::Problem;
 
-/// How far a body may fall behind [`BYTES_PER_SECOND`]. This is also the longest pause, no matter how much has already
-/// arrived.
+/// How far a body may fall behind the minimum rate [`BYTES_PER_SECOND`]. A pause must not be longer than this, however
+/// fast the body arrived before.
 const GRACE: Duration = Duration::from_secs(10);
-/// The minimum rate of a body: its received bytes occupy memory that other requests need.
+/// The minimum rate at which a body must arrive, because received bytes occupy memory that other requests need.
 const BYTES_PER_SECOND: u64 = 16 << 10;
 
 /// The compression of a body.
@@ -29,7 +29,7 @@ pub(super) enum Encoding {
     Gzip,
 }
 
-/// Why a body is refused: the label of the metric, and the text for the caller.
+/// Why a body is refused.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Refusal {
     TooLarge { limit: usize },
@@ -89,7 +89,7 @@ impl Refusal {
     }
 }
 
-/// The entire body, decompressed.
+/// Reads the entire body and decompresses it.
 pub(super) async fn read_body(request: Request, http: &HttpLayer) -> Result<Vec<u8>, Problem> {
     let result = read_within_limits(request, http).await;
     result.map_err(|refusal| {
@@ -102,7 +102,8 @@ async fn read_within_limits(request: Request, http: &HttpLayer) -> Result<Vec<u8
     let settings = http.limits().settings();
     let limit = settings.body_bytes;
     let encoding = encoding(request.headers())?;
-    // Without the layer around the router, each body is limited separately.
+    // The layer around all routes has added the reservation. Without that layer, for example in a test, the body gets
+    // one of its own.
     let room = request.extensions().get::<Arc<Reservation>>().cloned();
     let room = room.unwrap_or_else(|| Arc::new(http.limits().body()));
     let caller = caller(&request);
@@ -125,12 +126,12 @@ async fn read_within_limits(request: Request, http: &HttpLayer) -> Result<Vec<u8
     }
 }
 
-/// The caller whose share of the budget the body uses: the credentials and the end user together, so that neither the
-/// users of one service share a budget, nor the services of one user.
+/// The caller whose share of the budget the body uses. The name combines credentials and end user, so end users of one
+/// service have separate shares, and so have the services of one end user.
 pub(super) fn caller(request: &Request) -> String {
     let principal = request.extensions().get::<Principal>();
     let name = principal.and_then(Principal::name).unwrap_or_default();
-    // A caller that must not act for this end user was already refused.
+    // `acts_for` does not fail here: a caller that must not act for the end user was refused before.
     let identity = principal.and_then(|p| p.acts_for(request.headers()).ok()?);
     let identity = identity.as_ref().map_or("", |id| id.as_str());
     format!("{identity}\0{name}")
@@ -148,7 +149,7 @@ pub(super) fn encoding(headers: &HeaderMap) -> Result<Encoding, Refusal> {
     }
 }
 
-/// Does not reserve memory for the announced length: memory is reserved as bytes arrive.
+/// Receives the body. Memory is reserved as bytes arrive, and not for the announced length.
 async fn collect(mut body: Body, limit: usize, room: &Reservation) -> Result<Vec<u8>, Refusal> {
     let (mut due, mut bytes) = (Instant::now() + GRACE, Vec::new());
     loop {

@@ -1,4 +1,4 @@
-//! The error for an invalid body: the member, and the reason.
+//! Describes why a body is invalid: names the wrong member, and the reason.
 
 use filrouge_types::{ErrorCode, Object};
 use serde::de::{DeserializeOwned, IgnoredAny};
@@ -7,9 +7,10 @@ use serde_path_to_error::{Path, Segment};
 use crate::extract::words::{Words, short};
 use crate::problem::Problem;
 
-/// Parses a refused body a second time, to locate the error. Accepted bodies are parsed only once.
+/// The problem of a body that could not be parsed. Parses the body a second time to locate the error, so that valid
+/// bodies need only one, faster, parse.
 pub(super) fn refusal<T: DeserializeOwned>(bytes: &[u8]) -> Problem {
-    // In malformed JSON, the first parse may have stopped at an invalid value before the syntax error.
+    // A syntax error takes precedence, although the first parse may have stopped at an invalid value before it.
     if let Err(syntax) = serde_json::from_slice::<IgnoredAny>(bytes) {
         return Problem::new(ErrorCode::BadRequest, syntax.to_string());
     }
@@ -27,7 +28,7 @@ pub(super) fn refusal<T: DeserializeOwned>(bytes: &[u8]) -> Problem {
     }
 }
 
-/// The path of a member in program syntax: `items[2].role`; empty for the body itself.
+/// The path of a member, such as `items[2].role`; empty for the body itself.
 fn member_path(path: &Path) -> String {
     let mut place = String::new();
     for segment in path {

@@ -6,7 +6,8 @@ use filrouge_store::rows::{CheckpointRow, EventRow, SessionPk, event_key};
 
 use crate::stage::wanted::{FetchedCheckpoints, FetchedEvents};
 
-/// The cached rows. The outer `None` of each method means that the caller must query the database.
+/// The cached rows. If a method returns `None`, the row is not cached: the caller must query the database. `Some(None)`
+/// means that the row does not exist.
 pub(in crate::stage) struct SessionSideRows {
     events: BTreeMap<SessionPk, FetchedEvents>,
     checkpoints: BTreeMap<SessionPk, FetchedCheckpoints>,
@@ -23,7 +24,7 @@ impl SessionSideRows {
         }
     }
 
-    /// Registers a new session, which has no rows yet.
+    /// Adds a session that the group has created: it has no rows yet.
     pub(super) fn add_session(&mut self, pk: SessionPk) {
         let events = FetchedEvents {
             keys: Some(BTreeSet::new()),

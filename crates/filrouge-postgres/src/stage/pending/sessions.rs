@@ -32,7 +32,7 @@ pub(crate) static INSERT_SESSIONS: Sql = Sql::new(
     ],
 );
 
-/// Columns that never change are not updated.
+/// Updates all columns except those that never change.
 pub(crate) static UPDATE_SESSIONS: Sql = Sql::new(
     "UPDATE filrouge.session s SET identity_id = q.identity_id, parent_session_id = q.parent_session_id,
          project_id = q.project_id, team_id = q.team_id, title = q.title, status = q.status, state = q.state,
@@ -106,7 +106,7 @@ pub(super) async fn update(
     session.query(&UPDATE_SESSIONS, &params).await.map(drop)
 }
 
-/// Sessions as columns.
+/// The values of sessions, one vector for each column.
 #[derive(Default)]
 struct Columns<'r> {
     pks: Vec<i64>,

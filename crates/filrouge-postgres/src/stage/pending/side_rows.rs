@@ -1,4 +1,4 @@
-//! Events and checkpoints.
+//! Inserts events, and inserts or updates checkpoints.
 
 use std::collections::BTreeMap;
 

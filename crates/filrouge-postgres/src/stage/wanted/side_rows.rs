@@ -1,4 +1,4 @@
-//! Fetches a session's events and checkpoints.
+//! Fetches the events and checkpoints that a group of writes will need.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -13,12 +13,13 @@ use crate::error::failure;
 use crate::rows::{column, int, read_checkpoint, read_event, uint};
 use crate::session::{Session, Sql};
 
-/// When no single key is requested, the keys of this many newest events of a session are fetched. Most sessions have
-/// fewer events, and then every absent key is known to be absent.
+/// If a command will record an event whose key is not known in advance, the keys of this many newest events of the
+/// session are fetched. Most sessions have fewer events; then these are all keys, and any other key is known not to
+/// exist.
 const KEYS: usize = 64;
 
-/// Events of sessions: the session's number, the newest event's number, the keys of the newest events if no key is
-/// requested, and the event with the requested key.
+/// Reads events of sessions: the session's number, the number of its newest event, the keys of its newest events if no
+/// key is requested, and the event with the requested key.
 pub(crate) static EVENTS: Sql = Sql::new(
     "SELECT s.pk, (SELECT e.number FROM filrouge.event e WHERE e.session_pk = s.pk ORDER BY e.number DESC LIMIT 1),
          CASE WHEN q.key IS NULL THEN ARRAY(SELECT e.key FROM filrouge.event e
@@ -32,7 +33,8 @@ pub(crate) static EVENTS: Sql = Sql::new(
      WHERE s.session_id = q.session_id",
     &[Type::TEXT_ARRAY, Type::TEXT_ARRAY, Type::UUID_ARRAY, Type::INT8],
 );
-/// Checkpoints of sessions: the session's number, all seqs, and the checkpoint at a seq or, for -1, at the newest item.
+/// Reads checkpoints of sessions: the session's number, the seqs of all its checkpoints, and the checkpoint at the
+/// requested seq (-1: at the newest item; null: none).
 pub(crate) static CHECKPOINTS: Sql = Sql::new(
     "SELECT s.pk, ARRAY(SELECT c.seq FROM filrouge.checkpoint c WHERE c.session_pk = s.pk ORDER BY c.seq),
          c.seq, c.data
@@ -48,19 +50,19 @@ pub(crate) static CHECKPOINTS: Sql = Sql::new(
     &[Type::TEXT_ARRAY, Type::TEXT_ARRAY, Type::INT8_ARRAY],
 );
 
-/// The requested checkpoint of a session.
+/// Which checkpoint of a session is requested. In each case the seqs of all its checkpoints are fetched too.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum RequestedCheckpoint {
-    /// None, only the seqs of all checkpoints.
+    /// No checkpoint.
     SeqsOnly,
-    /// The one at the newest item.
+    /// The checkpoint at the newest item.
     Newest,
-    /// The one at this seq.
+    /// The checkpoint at this seq.
     Seq(u64),
 }
 
 impl RequestedCheckpoint {
-    /// The value of the column `seq` in the query.
+    /// The value of the column `seq` of `q` in [`CHECKPOINTS`].
     fn seq_param(self) -> Option<i64> {
         match self {
             Self::SeqsOnly => None,
@@ -73,7 +75,8 @@ impl RequestedCheckpoint {
 /// The events and checkpoints that a group will need.
 #[derive(Default)]
 pub(super) struct SessionSideRows {
-    /// Requested events by session and key; without a key, an event whose key is known only after the session was read.
+    /// The requested events, by session and key. The key is `None` for an event whose key depends on the session's
+    /// state.
     pub(super) events: BTreeSet<(Name, Option<[u8; 16]>)>,
     pub(super) checkpoints: BTreeSet<(Name, RequestedCheckpoint)>,
 }
@@ -81,16 +84,20 @@ pub(super) struct SessionSideRows {
 /// The fetched events of a session.
 #[derive(Default)]
 pub(crate) struct FetchedEvents {
+    /// The number of the newest event; 0 if there is none.
     pub(crate) newest: u64,
+    /// The requested events. `None` is an event that does not exist.
     pub(crate) by_key: BTreeMap<[u8; 16], Option<EventRow>>,
-    /// The keys of all events, unless there are too many.
+    /// The keys of all events; `None` if they were not requested, or are too many.
     pub(crate) keys: Option<BTreeSet<[u8; 16]>>,
 }
 
 /// The fetched checkpoints of a session.
 #[derive(Default)]
 pub(crate) struct FetchedCheckpoints {
+    /// The seqs of all checkpoints.
     pub(crate) seqs: BTreeSet<u64>,
+    /// The checkpoints that were fetched, by seq.
     pub(crate) at: BTreeMap<u64, CheckpointRow>,
 }
 
@@ -125,7 +132,8 @@ impl SessionSideRows {
         session.query(&CHECKPOINTS, &[&tenants, &ids, &seqs]).await
     }
 
-    /// An entry for each requested event, absent until it is found, by the session's number.
+    /// Returns, by the numbers of the sessions, an entry for each event requested by key. All are marked as not
+    /// existing until [`read_events`] finds them.
     pub(super) fn requested(
         &self,
         pk_of: impl Fn(&Name) -> Option<SessionPk>,
@@ -140,8 +148,8 @@ impl SessionSideRows {
     }
 }
 
-/// Adds the events found. One that cannot be decoded is left out: the command that needs it reads it again, and gets
-/// the error.
+/// Decodes the rows of [`EVENTS`], and adds them to `events`. An event that cannot be decoded is left out: the command
+/// that needs it reads it again, and gets the error.
 pub(super) fn read_events(
     rows: &[Row],
     events: &mut BTreeMap<SessionPk, FetchedEvents>,
@@ -177,7 +185,7 @@ fn add_event(row: &Row, fetched: &mut FetchedEvents) {
     };
 }
 
-/// Decodes the checkpoints found, like [`read_events`].
+/// Decodes the rows of [`CHECKPOINTS`]. Rows that cannot be decoded are left out, as in [`read_events`].
 pub(super) fn read_checkpoints(
     rows: &[Row],
 ) -> Result<BTreeMap<SessionPk, FetchedCheckpoints>, Failure> {

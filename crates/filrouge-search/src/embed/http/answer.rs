@@ -1,4 +1,4 @@
-//! Parses the answer of an embedding service.
+//! Parses the response of an embedding service.
 
 use serde::Deserialize;
 
@@ -15,14 +15,15 @@ struct Embedding {
     embedding: Vec<f32>,
 }
 
-/// Returns one vector of unit length per text, in the order of the texts; the answer may have another order.
+/// Returns one vector of unit length per text, in the order of the texts. `bytes` is the response, which may list the
+/// vectors in another order; `texts` is the number of texts that were sent.
 pub(super) fn vectors(
     bytes: &[u8],
     texts: usize,
     dimensions: usize,
 ) -> Result<Vec<Vec<f32>>, EmbedError> {
     let answer: Answer = serde_json::from_slice(bytes).map_err(|e| {
-        // The error's own text would quote the answer.
+        // The text of the error itself could quote the response.
         malformed(format!(
             "an answer that cannot be read, at line {} column {}",
             e.line(),

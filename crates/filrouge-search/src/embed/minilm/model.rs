@@ -1,4 +1,4 @@
-//! Runs the model.
+//! Loads the model from its files, and runs it.
 
 use std::fmt;
 use std::fs;
@@ -13,18 +13,19 @@ use super::files::{DIMENSIONS, MODEL, VOCABULARY, check_installed};
 use super::wordpiece::WordPiece;
 use crate::embed::{EmbedError, Embedder, to_unit_length};
 
-/// The maximum number of pieces of an input, including the two end markers: the model was not trained for longer texts.
+/// The maximum number of pieces of a text, including the two end markers: the model was not trained for longer texts.
 const MAX_PIECES: usize = 256;
 /// The number of end markers.
 const ENDS: usize = 2;
-/// The model's inputs, in this order: the pieces, the mask of those to consider, and the sentence (of two) that each
-/// belongs to.
+/// The names of the model's inputs, which have one number per piece: the piece's number in the vocabulary; 1 if the
+/// piece counts, 0 for padding; and the sentence to which the piece belongs, 0 or 1.
 const INPUTS: [&str; 3] = ["input_ids", "attention_mask", "token_type_ids"];
+/// The name of the model's output: one vector per piece.
 const OUTPUT: &str = "last_hidden_state";
 
 /// The model, loaded into some 100 MB of memory.
 ///
-/// Texts are computed one after the other, on one core, so that other work on the machine continues.
+/// It embeds texts one after the other, on one core, and leaves the other cores to other work.
 pub struct MiniLm {
     id: String,
     words: WordPiece,
@@ -46,7 +47,7 @@ impl MiniLm {
     /// Loads the files that [`super::Installing`] wrote into a folder; blocks for some 0.1 s.
     ///
     /// # Errors
-    /// [`EmbedError::Malformed`] naming the file that is missing or invalid.
+    /// [`EmbedError::Malformed`], which names the file that is missing or invalid.
     pub fn open(folder: &Path) -> Result<Self, EmbedError> {
         check_installed(folder)?;
         let path = folder.join(VOCABULARY.name);
@@ -68,12 +69,14 @@ impl MiniLm {
         })
     }
 
-    /// The numbers of a text's pieces, which are the model's input: at most 256, including the two end markers.
+    /// Returns the numbers of a text's pieces in the vocabulary: at most 256, including the two end markers. They are
+    /// the model's input.
     #[must_use]
     pub fn pieces(&self, text: &str) -> Vec<i32> {
         self.words.pieces(text, MAX_PIECES)
     }
 
+    /// Embeds one text. A text without pieces gets a vector of zeros.
     fn one(&self, text: &str) -> Result<Vec<f32>, EmbedError> {
         let pieces = self.pieces(text);
         let count = pieces.len();
@@ -125,8 +128,8 @@ fn options() -> ModelOptions {
     ))
 }
 
-/// The mean of the pieces' output vectors, scaled to unit length. All pieces are included, because no text is padded to
-/// the length of another.
+/// Returns the mean of the output vectors of all `count` pieces, scaled to unit length. No piece must be left out: each
+/// text is run alone, so none is padded.
 fn mean(pieces: &NdTensorView<'_, f32, 3>, count: usize) -> Result<Vec<f32>, EmbedError> {
     if pieces.shape() != [1, count, DIMENSIONS] {
         return Err(failed(&format_args!(
@@ -138,7 +141,7 @@ fn mean(pieces: &NdTensorView<'_, f32, 3>, count: usize) -> Result<Vec<f32>, Emb
     for piece in pieces.to_vec().chunks_exact(DIMENSIONS) {
         sum.iter_mut().zip(piece).for_each(|(sum, x)| *sum += x);
     }
-    // The mean and the sum differ only in length, which becomes one anyway.
+    // The mean and the sum of the vectors have the same direction: scaled to unit length, they are equal.
     to_unit_length(&mut sum)?;
     Ok(sum)
 }

@@ -1,21 +1,26 @@
-//! Turns texts into the numbers of their pieces: BERT's WordPiece, with the vocabulary of the uncased models.
+//! Cuts texts into pieces of words and returns the numbers of the pieces: BERT's WordPiece, with the vocabulary of the
+//! uncased models.
 
 use std::collections::HashMap;
 
 use super::letters::Letters;
 use crate::embed::EmbedError;
 
-/// The maximum number of characters of a word; longer words are unknown, as in the model's training.
+/// The maximum number of characters of a word; a longer word becomes one unknown piece, as in the model's training.
 const MAX_WORD_CHARS: usize = 100;
 
-/// A vocabulary.
+/// A vocabulary: the pieces of words, each with its number.
 pub(super) struct WordPiece {
     letters: Letters,
+    /// Pieces at the start of a word.
     starts: HashMap<Box<str>, i32>,
     /// Pieces within a word, without the `##` that marks them in the file.
     insides: HashMap<Box<str>, i32>,
+    /// The number of `[UNK]`, the piece for unknown words.
     unknown: i32,
+    /// The number of `[CLS]`, the marker before a text.
     first: i32,
+    /// The number of `[SEP]`, the marker after a text.
     last: i32,
 }
 
@@ -44,8 +49,8 @@ impl WordPiece {
         })
     }
 
-    /// The pieces of a text between the two end markers, at most `limit` including these; the rest is omitted. Names of
-    /// special pieces in a text, such as `[SEP]`, are treated like other text.
+    /// Returns the pieces of a text between the two end markers: at most `limit` pieces, including the markers. The
+    /// rest of the text is omitted. Names of special pieces in a text, such as `[SEP]`, are treated like other text.
     pub(super) fn pieces(&self, text: &str, limit: usize) -> Vec<i32> {
         let mut pieces = vec![self.first];
         let room = limit.saturating_sub(1);
@@ -58,7 +63,8 @@ impl WordPiece {
         pieces
     }
 
-    /// Cuts a word into the longest pieces from the left; a word with an unknown part becomes one unknown piece.
+    /// Appends the pieces of a word to `pieces`. From the left, each piece is the longest that the vocabulary has. A
+    /// word with an unknown part becomes one unknown piece.
     fn cut(&self, word: &str, pieces: &mut Vec<i32>) {
         let before = pieces.len();
         if word.chars().nth(MAX_WORD_CHARS).is_some() {

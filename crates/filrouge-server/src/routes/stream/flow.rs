@@ -1,4 +1,4 @@
-//! One recording from its first byte to the end of its turn.
+//! Runs one recording, from the first byte of the stream to the end of its turn.
 
 use std::pin::{Pin, pin};
 use std::time::Duration;
@@ -20,10 +20,11 @@ use filrouge_http::access::Principal;
 use filrouge_http::extract::RawBody;
 use filrouge_http::limits::Reservation;
 
-/// How long a stream may continue once the server is asked to stop: this leaves time to end it and to respond before
-/// connections are cut off.
+/// How long a stream may continue after the server was asked to stop. After that, there is still time to end the turn
+/// and to respond before connections are cut off.
 const STOP_AFTER: Duration = Duration::from_secs(7);
-/// The bytes and the time for reading on after the end of a stream, so that its connection can be reused.
+/// The maximum number of bytes, and the maximum time, for reading the rest of a body after the recording has ended, so
+/// that the connection can be reused.
 const REST_BYTES: usize = 64 << 10;
 const REST_WITHIN: Duration = Duration::from_secs(1);
 
@@ -41,7 +42,7 @@ enum Input {
     Bytes(Bytes),
     /// The body has ended.
     Over,
-    /// A write is due.
+    /// The time of the next write has come.
     Due,
     /// The session has changed.
     Changed,
@@ -51,7 +52,7 @@ enum Input {
 }
 
 impl Flow {
-    /// Records the stream; returns the turn in its final state.
+    /// Records the stream; returns the turn as it is when the recording ends.
     pub(super) async fn run(self) -> Result<Written<Turn>, Failure> {
         let (app, what) = (self.app, self.what);
         let mut under_way = app.recordings.begin();
@@ -106,7 +107,9 @@ struct Inputs<'r> {
     flushes: Registered<'r>,
     body: Body,
     follower: Follower,
+    /// How long the recording waits for the next bytes.
     idle: Duration,
+    /// When something last arrived.
     last_frame: Instant,
 }
 
@@ -136,14 +139,15 @@ impl Inputs<'_> {
     }
 }
 
-/// Reads what follows a stream's end, or what a refused stream still sends, within limits.
+/// Reads the rest of a body, within limits: what follows the end of a stream, or the body of a refused request.
 async fn rest(body: &mut Body) {
     let reading = Limited::new(body, REST_BYTES).collect();
     // If the rest does not arrive in time, the connection is closed.
     let _ = timeout(REST_WITHIN, reading).await;
 }
 
-/// Runs all steps to the end; returns the turn, and whether the stream contained its own end.
+/// Runs the recording until it ends; returns the turn, and whether an event of the stream marked the end, so that the
+/// body may continue.
 async fn flow(
     mut recorder: Box<Recorder>,
     inputs: &mut Inputs<'_>,
@@ -190,8 +194,8 @@ async fn flow(
     }
 }
 
-/// Logs a recording that may no longer write; returns its outcome. Its turn stays open, and the draft keeps what
-/// arrived, for the next holder of the session.
+/// Returns the outcome of a recording that failed, and logs it if the recording lost its lease. The turn then stays
+/// open, and its draft contains what has arrived, for the next holder of the session.
 fn not_recorded(failure: &Failure, turn_id: TurnId) -> &'static str {
     use ErrorCode::{LeaseExpired, LeaseHeld, StaleFence};
     if !matches!(failure.code, StaleFence | LeaseExpired | LeaseHeld) {

@@ -1,6 +1,6 @@
-//! Converts a session to the turns and items of a document. A ledger session already has them. Another program's session
-//! is read as `filrouge import` would record it, with three additions: unfinished answers, items whose id an import
-//! refuses, and marks where the conversation was compacted or reverted.
+//! Converts a session to the turns and items of a document. A ledger session already has them. Another program's
+//! session is read as `filrouge import` would record it, with three additions: unfinished answers, items whose id an
+//! import refuses, and marks where the conversation was compacted or reverted.
 
 use std::path::PathBuf;
 
@@ -28,6 +28,7 @@ pub(super) fn read(library: &Library, entry: &Entry, mask: bool) -> Result<Recor
     Ok(recorded)
 }
 
+/// Converts another program's session. Notices about records that were left out become items before the first question.
 fn foreign(entry: &Entry, conversation: &Conversation) -> Result<Recorded, LibraryError> {
     let row = Row::of(&entry.header);
     let id = SessionId::new(&row.id).map_err(|why| LibraryError::Invalid(why.to_string()))?;
@@ -111,7 +112,7 @@ fn turn(
     (turn, items)
 }
 
-/// A session record with the fields that a document's heading shows.
+/// Creates a session record; only the fields that a document's heading shows have real values.
 fn session(session_id: SessionId, row: &Row, turn_count: u64, last_seq: u64) -> Session {
     let project = row.project_name.as_ref().or(row.project_id.as_ref());
     let parent = row.parent_id.as_ref();
@@ -141,6 +142,7 @@ fn session(session_id: SessionId, row: &Row, turn_count: u64, last_seq: u64) -> 
 struct Complete<'a>(&'a Conversation);
 
 impl Complete<'_> {
+    /// Whether `message` is the conversation's message with the index `at`.
     fn is_at(&self, message: &Message, at: usize) -> bool {
         let there = self.0.messages.get(at);
         there.is_some_and(|there| std::ptr::eq(there, message))

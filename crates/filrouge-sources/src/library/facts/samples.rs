@@ -7,7 +7,7 @@ use crate::{Header, Message, PartKind, Role, Tokens, Tool};
 
 pub(in crate::library) use samples::MemorySource;
 
-/// A source of sessions.
+/// Creates a source with these sessions.
 pub(in crate::library) fn source_of(sessions: Vec<(Header, Vec<Message>)>) -> Arc<MemorySource> {
     let source = Arc::new(MemorySource::default());
     for (header, messages) in sessions {
@@ -16,17 +16,17 @@ pub(in crate::library) fn source_of(sessions: Vec<(Header, Vec<Message>)>) -> Ar
     source
 }
 
-/// Replaces a session.
+/// Adds or replaces a session.
 pub(in crate::library) fn put(source: &MemorySource, header: Header, messages: Vec<Message>) {
     source.put(header, samples::conversation(messages));
 }
 
-/// A library of one source.
+/// Creates a library of one source.
 pub(in crate::library) fn library(source: &Arc<MemorySource>) -> Library {
     Library::new(vec![source.clone()], 1 << 20)
 }
 
-/// A session of the project `p`.
+/// The header of a session in the project `p`.
 pub(in crate::library) fn header(id: &str, created: i64) -> Header {
     Header {
         project_id: Some("p".into()),
@@ -37,7 +37,7 @@ pub(in crate::library) fn header(id: &str, created: i64) -> Header {
     }
 }
 
-/// A session that another one started.
+/// The header of a session that the session `parent` started.
 pub(in crate::library) fn child(id: &str, created: i64, parent: &str) -> Header {
     Header {
         parent_id: Some(parent.into()),
@@ -52,12 +52,12 @@ pub(in crate::library) fn message(id: &str, role: Role, created: i64) -> Message
     }
 }
 
-/// A question at `created` that takes no time.
+/// A question at the time `created`.
 pub(in crate::library) fn question(id: &str, created: i64) -> Message {
     message(id, Role::User, created)
 }
 
-/// An answer of `build` that took five milliseconds, read 100 tokens and cost a quarter.
+/// An answer of the agent `build` that took five milliseconds, used 100 input tokens and cost 0.25 US dollars.
 pub(in crate::library) fn answer(id: &str, created: i64) -> Message {
     Message {
         completed: Some(created + 5),
@@ -72,7 +72,7 @@ pub(in crate::library) fn answer(id: &str, created: i64) -> Message {
     }
 }
 
-/// A finished call of `name`.
+/// A completed call of the tool `name`.
 pub(in crate::library) fn call(call_id: &str, name: &str) -> Tool {
     Tool {
         call_id: call_id.into(),

@@ -7,7 +7,8 @@ use crate::{Message, Role};
 pub(in crate::library) struct Spans(Vec<(i64, i64)>);
 
 impl Spans {
-    /// Adds the time of an answer: until its completion or, without one, the last time of its parts.
+    /// Adds the time span of an answer, from its creation to its completion; if no completion is recorded, to the
+    /// latest time of its parts. Ignores all other messages.
     pub(super) fn add(&mut self, message: &Message) {
         if message.role != Role::Assistant {
             return;
@@ -46,6 +47,7 @@ impl Spans {
         lengths.fold(0, i64::saturating_add)
     }
 
+    /// The approximate size in memory, in bytes.
     pub(super) fn weight(&self) -> usize {
         16 * self.0.len()
     }

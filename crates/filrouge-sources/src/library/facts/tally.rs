@@ -6,20 +6,21 @@ use super::Spans;
 use crate::library::sums::{Sums, ToolUse};
 use crate::{Changes, Message, Part, PartKind, Role, Tokens, Tool, ToolStatus};
 
+/// The length of a day, in milliseconds.
 pub(in crate::library) const DAY: i64 = 86_400_000;
 
 /// Sums over some messages of a session.
 #[derive(Debug, Clone, Default)]
 pub(in crate::library) struct Tally {
-    /// The sums; `sessions` and `active` stay 0, and `changes` are those of tool calls and patches.
+    /// The sums. `sessions` and `active` stay 0; `changes` are those that tool calls and patches report.
     pub(in crate::library) sums: Sums,
     /// The time spans in which agents worked on the messages.
     pub(in crate::library) spans: Spans,
-    /// The sums of each day, in order.
+    /// The sums of each day with messages, in order. The number is that of the day, from 1970-01-01 UTC.
     pub(in crate::library) days: Box<[(i64, DayShare)]>,
 }
 
-/// The part of a session that belongs to one day; days count from 1970-01-01 UTC.
+/// The part of a session that belongs to one day.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub(in crate::library) struct DayShare {
     /// The number of messages.
@@ -105,7 +106,7 @@ fn count(used: &mut ToolUse, tool: &Tool) {
     used.errors += u64::from(tool.status == ToolStatus::Error);
 }
 
-/// Changes the value of a key. The key is copied only when it is new.
+/// Changes the value of a key with `how`; a new key has the default value. Copies the key only if it is new.
 pub(in crate::library) fn change<V: Default>(
     map: &mut BTreeMap<String, V>,
     key: &str,
@@ -119,7 +120,7 @@ pub(in crate::library) fn change<V: Default>(
     map.insert(key.to_owned(), value);
 }
 
-/// The changes that tool calls and patches made: lines as the calls report them, and each file once.
+/// The changes that tool calls and patches report: the sum of all changed lines, and the number of different files.
 pub(in crate::library) fn changes_of(messages: &[Message]) -> Changes {
     let mut changes = Changing::default();
     let parts = messages.iter().flat_map(|m| &m.parts);
@@ -134,6 +135,8 @@ pub(in crate::library) const fn add_changes(changes: &mut Changes, more: &Change
     changes.files = changes.files.saturating_add(more.files);
 }
 
+/// Sums up changes. `files` contains the files that parts name; `changes` counts the lines, and only those files that
+/// are not named.
 #[derive(Default)]
 struct Changing<'a> {
     changes: Changes,

@@ -1,4 +1,4 @@
-//! Cursors: where a page begins or ends.
+//! Cursors: positions in a conversation from which a page extends forward or backward.
 
 use crate::Conversation;
 use crate::library::LibraryError;
@@ -8,7 +8,7 @@ use crate::library::LibraryError;
 pub(in crate::library) struct Position {
     /// The index of the message; at the end, the number of messages.
     pub(in crate::library) message: usize,
-    /// The slot: 0 is the message's own text (its error), n is its nth part.
+    /// The slot in the message: 0 is the message's own text, which is its error; n is its nth part, from 1.
     pub(super) slot: usize,
     /// The number of characters of the slot before the position.
     pub(super) offset: usize,
@@ -60,8 +60,9 @@ impl Paged {
 
 /// The content of a cursor. It names a message by its id, because indexes change when messages are reverted.
 ///
-/// Its format is `on.m.3.120.msg_1`: the direction, whether offsets count masked text, slot, offset, message. The end of
-/// the last message is `on.m.0.0.`. Cursors of dropped messages begin with `dropped.`.
+/// Its format is `on.m.3.120.msg_1`: the direction (`on` or `back`), whether the offset counts characters of the masked
+/// (`m`) or the raw (`r`) text, the slot, the offset, and the id of the message. The position after the last message
+/// has an empty id: `on.m.0.0.`. Cursors of dropped messages begin with `dropped.`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(in crate::library) struct Cursor {
     pub(in crate::library) direction: Direction,
@@ -69,6 +70,7 @@ pub(in crate::library) struct Cursor {
 }
 
 impl Cursor {
+    /// Writes the cursor as text. `mask`: whether the page shows masked text.
     pub(in crate::library) fn write(
         self,
         conversation: &Conversation,
@@ -92,7 +94,8 @@ impl Cursor {
         )
     }
 
-    /// Reads a cursor; `direction` is the direction for a cursor that only names a message.
+    /// Reads a cursor of a page of `paged`. `direction` is used for a cursor that only names a message. `mask`: whether
+    /// the next page shows masked text; an offset in the other text is refused.
     pub(in crate::library) fn read(
         text: &str,
         conversation: &Conversation,
@@ -140,6 +143,8 @@ impl Cursor {
     }
 }
 
+/// Splits a cursor without its prefix into the direction, whether it counts masked text, the slot, the offset, and the
+/// message id.
 fn fields(text: &str) -> Option<(Direction, bool, usize, usize, &str)> {
     let mut fields = text.splitn(5, '.');
     let direction = match fields.next()? {
@@ -157,6 +162,7 @@ fn fields(text: &str) -> Option<(Direction, bool, usize, usize, &str)> {
     Some((direction, masked, slot, offset, fields.next()?))
 }
 
+/// The index of the message with this id.
 fn index(conversation: &Conversation, id: &str) -> Option<usize> {
     conversation.messages.iter().position(|m| &*m.id == id)
 }

@@ -1,4 +1,5 @@
-//! Lays out the texts of a message one after the other, with their lengths in characters.
+//! Lays out the texts of a message one after the other, with their lengths in characters, so that pages can count and
+//! cut them.
 
 use std::borrow::Cow;
 use std::ops::Range;
@@ -35,10 +36,11 @@ pub(super) enum Hidden {
     Reasoning,
     Synthetic,
     Output,
-    /// The query does not cover it.
+    /// The query is only about pruned outputs, and the part has none.
     Other,
 }
 
+/// A text of a part, the field that shows it, and its length in characters.
 struct Text<'a> {
     field: Field,
     text: Cow<'a, str>,
@@ -54,13 +56,15 @@ pub(super) struct Slot<'a> {
     pub(super) masked: u64,
 }
 
-/// The layout of a message: one slot for its own text, then one for each part. A hidden slot has no characters.
+/// The layout of a message: one slot for its own text (its error), then one for each part. A hidden part's slot has no
+/// characters.
 pub(super) struct MessageLayout<'a> {
     pub(super) message: &'a Message,
     pub(super) slots: Vec<Slot<'a>>,
 }
 
 impl<'a> MessageLayout<'a> {
+    /// Lays out a message. With `only_pruned`, all parts except tool calls with pruned outputs are hidden.
     pub(super) fn of(message: &'a Message, options: &DisplayOptions, only_pruned: bool) -> Self {
         let mut slots = Vec::with_capacity(message.parts.len() + 1);
         slots.push(Slot::of_head(message, options, only_pruned));
@@ -84,7 +88,7 @@ impl<'a> MessageLayout<'a> {
     }
 }
 
-/// Whether the program no longer shows a tool's output to the model.
+/// Whether a part is a tool call whose output the program removed from the model's context.
 pub(in crate::library) fn is_pruned(part: &Part) -> bool {
     matches!(&part.kind, PartKind::Tool(tool) if tool.pruned.is_some())
 }
@@ -139,7 +143,8 @@ impl<'a> Slot<'a> {
         slot
     }
 
-    /// The output is added last, so that hiding it does not move the other texts.
+    /// Adds the texts of a tool call. The output is added last, so that the offsets of the other texts do not depend on
+    /// whether it is shown.
     fn add_tool(&mut self, tool: &'a Tool, options: &DisplayOptions) {
         self.add_some(Field::Title, tool.title.as_deref(), options.mask);
         self.add(Field::Input, Cow::Borrowed(&tool.input), options.mask);
@@ -171,7 +176,8 @@ impl<'a> Slot<'a> {
         self.texts.push(Text { field, text, chars });
     }
 
-    /// The texts, or parts of them, within `range`, in characters. An empty text belongs to the text after it.
+    /// The texts within `range`, which counts characters of the slot; texts at its edges are cut. An empty text counts
+    /// as a part of the text after it.
     pub(super) fn within(&self, range: Range<usize>) -> impl Iterator<Item = (Field, String)> {
         let all = self.chars;
         self.texts
@@ -201,7 +207,8 @@ impl Text<'_> {
     }
 }
 
-/// Whether programs write this kind of part for their own use: start and end of a step, and the state of the files.
+/// Whether this is a kind of part that programs write for their own use: the start or the end of a step, or a snapshot
+/// of the files.
 fn is_step(name: &str) -> bool {
     matches!(name, "step-start" | "step-finish" | "snapshot")
 }

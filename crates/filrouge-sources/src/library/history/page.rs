@@ -1,5 +1,5 @@
-//! Builds one page: as many complete messages as the budget allows. If the first message exceeds the budget, the page has
-//! as many of its complete parts as fit; if the first part exceeds it, as many of its characters.
+//! Builds one page: as many complete messages as the budget allows. If the first message exceeds the budget, the page
+//! has as many of its complete parts as fit; if the first part exceeds it, as many of its characters.
 
 use super::cursor::{Cursor, Direction, Paged, Position};
 use super::layout::{DisplayOptions, Hidden, MessageLayout};
@@ -7,7 +7,7 @@ use super::shape::{Marks, shown};
 use super::{MAX_CHARS, ShownMessage};
 use crate::Conversation;
 
-/// The minimum number of characters that a message counts for, so that messages without text fill a page too.
+/// The minimum number of characters that a message counts as, so that messages without text fill a page too.
 const MIN_MESSAGE_CHARS: usize = 40;
 
 /// The limits of a page.
@@ -30,7 +30,7 @@ impl Bounds {
         self.chars
     }
 
-    /// The limits reduced by `used` characters, to no less than one character.
+    /// The limits with `used` characters fewer, but at least one.
     pub(in crate::library) const fn without(self, used: usize) -> Self {
         let left = self.chars.saturating_sub(used);
         Self {
@@ -40,7 +40,7 @@ impl Bounds {
     }
 }
 
-/// The messages that the pages cover.
+/// The messages that the pages of one query cover, and how they are shown.
 pub(in crate::library) struct View<'a> {
     pub(in crate::library) conversation: &'a Conversation,
     /// The messages' indexes, ascending.
@@ -48,7 +48,7 @@ pub(in crate::library) struct View<'a> {
     /// Messages from this index on show only tool calls whose outputs were pruned.
     pub(in crate::library) pruned_from: usize,
     pub(in crate::library) options: DisplayOptions,
-    /// The kind of messages that its cursors refer to.
+    /// Whether the view is the entire history or the dropped messages; its cursors name it.
     pub(in crate::library) paged: Paged,
 }
 
@@ -67,6 +67,7 @@ pub(super) struct MessagePiece<'a> {
     pub(super) layout: MessageLayout<'a>,
     /// The slot and offset at which it begins.
     pub(super) from: (usize, usize),
+    /// The slot and offset at which it ends.
     pub(super) to: (usize, usize),
 }
 
@@ -146,13 +147,14 @@ impl View<'_> {
         self.after_message(piece.index)
     }
 
-    /// The position before the next message of the list.
+    /// The position before the first message of the list that follows the message `index`.
     pub(super) fn after_message(&self, index: usize) -> Position {
         let next = self.list.partition_point(|m| *m <= index);
         let all = self.conversation.messages.len();
         Position::before(self.list.get(next).copied().unwrap_or(all))
     }
 
+    /// Collects the pieces of a page that begins at `position`.
     fn fill_forward(&self, position: Position, bounds: Bounds) -> Vec<MessagePiece<'_>> {
         let (mut pieces, mut left) = (Vec::new(), bounds.chars);
         let start = self.list.partition_point(|m| *m < position.message);
@@ -187,6 +189,7 @@ impl View<'_> {
         pieces
     }
 
+    /// Collects the pieces of a page that ends at `position`, oldest first.
     fn fill_backward(&self, position: Position, bounds: Bounds) -> Vec<MessagePiece<'_>> {
         let (mut pieces, mut left) = (Vec::new(), bounds.chars);
         let within = usize::from(!position.is_between());
@@ -226,8 +229,9 @@ impl View<'_> {
 /// The start and the end of a range in a message, each as slot and offset.
 type PieceRange = ((usize, usize), (usize, usize));
 
-/// Adds `piece`, which has `rest` characters, to a page that has room for `left` more. If it is the first message and too
-/// large, adds only the range that `cut` returns. Returns whether the page may continue after it.
+/// Adds `piece`, which has `rest` characters, to a page with room for `left` characters. If the piece is too large, it
+/// is left for the next page; but if the page is still empty, the range of the piece that `cut` returns is added.
+/// Returns whether the page may continue.
 fn add_piece<'a>(
     pieces: &mut Vec<MessagePiece<'a>>,
     piece: MessagePiece<'a>,
@@ -247,7 +251,7 @@ fn add_piece<'a>(
     fits
 }
 
-/// The end of a page that begins at `from` within a message too large for it.
+/// The end of a page that begins at `from`, in a message that is too large for the page.
 fn range_forward(
     layout: &MessageLayout<'_>,
     from: (usize, usize),
@@ -270,7 +274,7 @@ fn range_forward(
     at
 }
 
-/// The start of a page that ends at `to` within a message too large for it.
+/// The start of a page that ends at `to`, in a message that is too large for the page.
 fn range_backward(layout: &MessageLayout<'_>, to: (usize, usize), budget: usize) -> (usize, usize) {
     let (mut at, mut left) = (to, budget);
     loop {

@@ -7,13 +7,14 @@ use super::{Cut, ShownMessage, ShownPart};
 use crate::library::clean;
 use crate::{Part, PartKind};
 
-/// The message's state in the conversation.
+/// A message's state in the conversation: the fields of the same names of [`ShownMessage`].
 pub(super) struct Marks {
     pub(super) compacted: bool,
     pub(super) boundary: bool,
     pub(super) reverted: bool,
 }
 
+/// Converts a message, or the range of one that a page contains.
 pub(super) fn shown(view: &View<'_>, piece: &MessagePiece<'_>, marks: Marks) -> ShownMessage {
     let message = piece.layout.message;
     let clean = |text: &Option<Box<str>>| clean::optional_text(text.as_deref(), view.options.mask);
@@ -102,6 +103,7 @@ impl View<'_> {
     }
 }
 
+/// The text of the message that precedes the piece, if any.
 fn before(view: &View<'_>, piece: &MessagePiece<'_>) -> Option<Cut> {
     if piece.from == (0, 0) {
         return None;
@@ -119,6 +121,7 @@ fn before(view: &View<'_>, piece: &MessagePiece<'_>) -> Option<Cut> {
     })
 }
 
+/// The text of the message that follows the piece, if any.
 fn cut(view: &View<'_>, piece: &MessagePiece<'_>) -> Option<Cut> {
     let (slot, offset) = piece.to;
     if slot >= piece.layout.slots.len() {
@@ -137,7 +140,8 @@ fn cut(view: &View<'_>, piece: &MessagePiece<'_>) -> Option<Cut> {
     })
 }
 
-/// A part without its texts. With `is_start`, the page shows the part's beginning, and so its files.
+/// A part without its texts. `is_start`: whether the page shows the part from its beginning; only then does it list the
+/// files of a tool call.
 fn shown_part(part: &Part, is_start: bool, mask: bool) -> ShownPart {
     let clean = |text: &str| clean::display_text(text, mask);
     let mut shown = ShownPart {
@@ -175,6 +179,7 @@ fn shown_part(part: &Part, is_start: bool, mask: bool) -> ShownPart {
     shown
 }
 
+/// Sets a field of a shown part.
 fn put(part: &mut ShownPart, field: Field, text: String) {
     let target = match field {
         Field::Text => &mut part.text,

@@ -1,4 +1,4 @@
-//! Finds the tool call that started a session.
+//! Finds the tool calls that started sessions.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -12,7 +12,7 @@ pub(super) struct Calls<'a> {
     library: &'a Library,
     catalog: &'a Catalog,
     mask: bool,
-    /// Sessions that cannot be read.
+    /// The ids of sessions that could not be read so far.
     pub(super) unread: HashSet<Box<str>>,
 }
 
@@ -26,6 +26,7 @@ impl<'a> Calls<'a> {
         }
     }
 
+    /// A session as a relative, with the call that started it; `depth` is [`Relative::depth`].
     pub(super) fn relative(&mut self, entry: &Entry, depth: usize) -> Relative {
         let (message_id, call_id) = self.start(entry).unzip();
         Relative {
@@ -36,7 +37,8 @@ impl<'a> Calls<'a> {
         }
     }
 
-    /// The message and the call in the parent session that started a session.
+    /// The ids of the message and the tool call in the parent session that started a session; `None` if the call is
+    /// unknown.
     pub(super) fn start(&mut self, entry: &Entry) -> Option<(String, String)> {
         let parent = entry.header.parent_id.as_deref()?;
         let parent = self.catalog.get(parent).ok()?;
@@ -47,7 +49,7 @@ impl<'a> Calls<'a> {
         Some((call.message.to_string(), name))
     }
 
-    /// The number of missing sessions that a session's own calls name.
+    /// The number of tool calls in a session that started a session that no source has. Copied calls are not counted.
     pub(super) fn missing_children(&mut self, entry: &Entry) -> usize {
         let Some(facts) = self.facts(entry) else {
             return 0;
@@ -57,6 +59,7 @@ impl<'a> Calls<'a> {
             .count()
     }
 
+    /// The facts of a session; notes its id in `unread` if it cannot be read.
     fn facts(&mut self, entry: &Entry) -> Option<Arc<Facts>> {
         let facts = self.library.facts(entry).ok();
         if facts.is_none() {

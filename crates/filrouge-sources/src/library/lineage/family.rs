@@ -7,8 +7,8 @@ use filrouge_engine::lineage::walk::{self, Ancestors, Step};
 
 use crate::library::{Catalog, Entry};
 
-/// Parents and children among all sessions. A child belongs to the parent that the child names: a copied call in a fork
-/// names the original's child, which is not the fork's.
+/// Parents and children among the sessions of a catalog. A child belongs to the parent that its header names, not to
+/// every session with a call that names the child: a fork contains copies of its origin's calls.
 pub(in crate::library) struct Family<'a> {
     catalog: &'a Catalog,
     children: HashMap<&'a str, Vec<&'a Entry>>,
@@ -17,7 +17,8 @@ pub(in crate::library) struct Family<'a> {
 /// The ancestors of a session, the nearest first.
 pub(super) type Ancestry<'a, T> = Ancestors<&'a str, T>;
 
-/// Follows the ancestors of a session; `next` returns the next ancestor, or its id if no session has that id.
+/// Follows the ancestors of a session. `next` returns the next ancestor of a session with the value to collect for it;
+/// `None` if there is none; as an error, the ancestor's id if no session has that id.
 pub(super) fn ancestry<'a, T>(
     mut at: &'a Entry,
     mut next: impl FnMut(&'a Entry) -> Result<Option<(&'a Entry, T)>, &'a str>,
@@ -66,6 +67,7 @@ impl<'a> Family<'a> {
         })
     }
 
+    /// The parent of a session, the parent's parent, and so on.
     pub(super) fn parents(&self, entry: &'a Entry) -> Ancestry<'a, &'a Entry> {
         ancestry(entry, |one| {
             let Some(id) = one.header.parent_id.as_deref() else {

@@ -9,32 +9,36 @@ use crate::library::sums::{ModelUse, Sums, ToolUse};
 use crate::library::{Library, clean};
 use crate::{Changes, Header};
 
-/// A session with the data for counting it.
+/// A session with the data that are needed to count it with and without copies.
 pub(super) struct Counted<'a> {
     pub(super) session: SessionFacts<'a>,
     copies: ForkCopies,
-    /// Sums over the originals among the messages that may be copies; set when only some of them are originals.
+    /// Sums over the originals among the messages that may be copies; only set if some of them are copies and others
+    /// are not.
     originals: Option<Tally>,
 }
 
 /// Sums over several sessions.
 #[derive(Default)]
 pub(super) struct Count {
+    /// The sums over all messages, including copied ones.
     all: Part,
     /// The sums without copied messages.
     originals: Part,
 }
 
+/// One kind of sums over several sessions.
 #[derive(Default)]
 struct Part {
-    /// The sums; `active` stays 0.
+    /// The sums; `active` stays 0, because [`Part::sums`] computes it from the spans.
     sums: Sums,
     spans: Spans,
 }
 
 impl<'a> Counted<'a> {
-    /// Reads the session again when only some of its possible copies are copies, because its origin has changed since the
-    /// fork. If the session can no longer be read, all of them count as copies.
+    /// Prepares a session for counting. If only some of its possible copies are copies, because its origin has changed
+    /// since the fork, this reads the session again to sum up the others. If the session can no longer be read, all
+    /// possible copies count as copies.
     pub(super) fn of(library: &Library, session: SessionFacts<'a>, copies: ForkCopies) -> Self {
         let originals = match &copies {
             ForkCopies::AllBut(indexes) => {
@@ -59,7 +63,7 @@ impl<'a> Counted<'a> {
         }
     }
 
-    /// The days of the session, without copies.
+    /// The sums of each day of the session, without copies. A day can occur twice.
     pub(super) fn days(&self) -> impl Iterator<Item = &(i64, DayShare)> {
         let originals = self.originals().into_iter();
         let originals = originals.flat_map(|tally| &tally.days);
@@ -71,7 +75,7 @@ impl<'a> Counted<'a> {
             .chain(originals)
     }
 
-    /// The session's changes, without copies.
+    /// The session's changes without those of copied messages.
     fn changes_without_copied(&self) -> Changes {
         let facts = &self.session.facts;
         if self.copies == ForkCopies::None {
@@ -85,7 +89,7 @@ impl<'a> Counted<'a> {
     }
 }
 
-/// A session's changes, including copies, and the origin of the numbers.
+/// A session's changes, including those of copied messages, and the origin of the numbers.
 pub(super) fn changes(header: &Header, facts: &Facts) -> (Changes, ChangesFrom) {
     let summary = header.changes.filter(|c| *c != Changes::default());
     match summary {
@@ -144,7 +148,7 @@ impl Part {
 }
 
 impl Sums {
-    /// Returns the sums; with `mask`, anything with the form of a credential is masked in names.
+    /// Returns the sums; if `mask` is true, anything with the form of a credential is masked in names.
     pub(super) fn masked(mut self, mask: bool) -> Self {
         if mask {
             clean::mask_keys(&mut self.parts_by_type, |sum, more| *sum += more);

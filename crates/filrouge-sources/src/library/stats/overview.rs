@@ -14,10 +14,10 @@ use crate::library::list::{Ask, Row, selected};
 use crate::library::sums::Sums;
 use crate::library::{Library, LibraryError, clean, forks, notices};
 
-/// Statistics of all sessions that pass the filters of `ask`; limit and cursor are ignored.
+/// Statistics of all sessions that pass the filters of `ask`. Ignores the limit and the cursor of `ask`.
 ///
-/// Whether a message is a copy is decided over all sessions, as in [`super::session`]: copies in a fork are left out even
-/// if `ask` excludes the fork's origin.
+/// Copies are searched for among all sessions, as in [`super::session`]: a copied message in a fork counts as a copy
+/// even if `ask` excludes the fork's origin.
 ///
 /// # Errors
 /// [`LibraryError::Invalid`].
@@ -68,6 +68,7 @@ fn name(header: &Header) -> String {
     row.project_name.or(row.project_id).unwrap_or_default()
 }
 
+/// The sums by project, the one with the most tokens first.
 fn by_project(
     projects: HashMap<ForkProject<'_>, (String, Count)>,
     mask: bool,
@@ -86,6 +87,7 @@ fn by_project(
         .collect()
 }
 
+/// The sums by day, without copies, in order.
 fn days(counted: &[Counted<'_>]) -> Vec<Day> {
     let mut days: BTreeMap<i64, DayShare> = BTreeMap::new();
     for (day, share) in counted.iter().flat_map(Counted::days) {

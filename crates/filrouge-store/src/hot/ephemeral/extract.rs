@@ -1,5 +1,5 @@
-//! Converts a session for the ledger at a login (DESIGN §7): filters its items, renumbers them from 1 and chains them
-//! again with their existing salts and times.
+//! Converts an ephemeral session so that the ledger can adopt it when its user logs in (DESIGN §7): selects the items
+//! to keep, renumbers them from 1, and chains them again with their existing salts and times.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -21,7 +21,7 @@ filrouge_types::words!(
         /// All items.
         #[default]
         All => "all",
-        /// Questions and final items, items that record how a turn ended, links and redactions.
+        /// Questions, answers (complete or partial), items that record how a turn ended, links and redactions.
         Conversation => "conversation",
     }
 );
@@ -98,8 +98,12 @@ fn is_kept(one: &ChainedItem, keep: &FieldRetention) -> bool {
         || keep.record.keeps(&one.item.body.channel)
 }
 
-/// Keeps questions intact. A turn's question is in its first two items. If another item separates the first item from a
-/// later question, the separating item is kept too; otherwise the later question would become part of the turn's question.
+/// Selects items so that a turn's question stays the same. The question consists of the question items among the turn's
+/// first two items. If a later question is kept, the item that follows the turn's first item is kept too; otherwise the
+/// later question would become the second item and thus part of the turn's question.
+///
+/// The value: the newest started turn, the seq of its first item, and the item directly after that one if nothing else
+/// keeps it. `None` once another item was kept.
 #[derive(Default)]
 struct QuestionFilter(Option<(TurnId, u64, Option<ChainedItem>)>);
 
@@ -113,7 +117,7 @@ impl QuestionFilter {
             return;
         }
         if !wanted {
-            // An item directly after the first one keeps later items from becoming the second.
+            // While this item directly follows the first one, no later item can become the second.
             if let Some((_, first, between)) = &mut self.0
                 && seq == *first + 1
             {
@@ -180,12 +184,12 @@ impl Renumbered {
             let parts = format!("{}{rest}", redaction_prefix(&now));
             one.item.body.parts = RawJson::from_checked(parts);
         }
-        // A redaction that names no kept item still records the person and the reason.
+        // A redaction of which no named item is kept stays as an item that records the person and the reason.
         one.events
             .retain(|event| !matches!(event, Event::Redact(seqs) if seqs.count() == 0));
     }
 
-    /// The lease and the checkpoints. A checkpoint then covers those of its items that are kept.
+    /// The lease and the checkpoints. A checkpoint's new seq is that of the last kept item that it covers.
     fn side_rows<V: View + ?Sized>(
         &self,
         snapshot: &VerifiedSnapshot<'_, V>,

@@ -1,4 +1,4 @@
-//! Decides whether a version of an ephemeral session may be used.
+//! The port that decides whether a version of an ephemeral session may be used.
 
 use async_trait::async_trait;
 use filrouge_types::{Failure, SessionId, TenantId};
@@ -9,10 +9,10 @@ use crate::hot::Edition;
 /// that is restored from older data must not restore redacted content.
 #[async_trait]
 pub trait Gate: Send + Sync {
-    /// Whether the session may be used in this version; `false` removes it.
+    /// Whether the session may be used in this version. If not, the caller removes the session from the hot store.
     ///
     /// # Errors
-    /// Fails when the decision is unavailable; the session is not returned in that case.
+    /// Fails when no decision is possible now; the caller then does not use the session, and does not remove it.
     async fn admits(
         &self,
         tenant: &TenantId,

@@ -25,7 +25,8 @@ pub(super) struct HeldSession {
 }
 
 impl EphemeralSessions {
-    /// The session in the hot store's current version; the cached rows are used if they have that version.
+    /// The session in the hot store's current version; the cached rows (`held`) are used if they have that version.
+    /// `None` when the session is absent, or was removed because it may not be used.
     pub(super) async fn current(
         &self,
         named: SessionName<'_>,
@@ -47,7 +48,8 @@ impl EphemeralSessions {
         }
     }
 
-    /// Loads the session from the hot store, if the gate admits its version.
+    /// Loads the session from the hot store. `None` when it is absent, or was removed because its version is outdated,
+    /// because the gate refuses its version, or because its rows are damaged.
     pub(super) async fn fetched(
         &self,
         named: SessionName<'_>,
@@ -75,13 +77,14 @@ impl EphemeralSessions {
             if gone {
                 return Ok(None);
             }
-            // Another writer has changed the session meanwhile, so the next load returns another version.
+            // The session was not removed, because another writer has changed it in the meantime. The next load returns
+            // another version.
         }
         Err(super::contended(named))
     }
 
-    /// Checks the gate again for a cached session: it may have been redacted since by another process, and the store may
-    /// have been restored to an earlier state.
+    /// Checks the gate again for a cached session: another process may have redacted the session since, and the store
+    /// may have been restored to an earlier state.
     pub(super) async fn admitted(
         &self,
         named: SessionName<'_>,
@@ -110,7 +113,8 @@ impl EphemeralSessions {
         Ok(admitted)
     }
 
-    /// Removes a session that the hot store has in an older version than before; returns whether it is absent.
+    /// Removes a session that the hot store has in an older version than before; returns whether the session is absent
+    /// afterwards.
     async fn forget_outdated(
         &self,
         named: SessionName<'_>,
@@ -125,8 +129,8 @@ impl EphemeralSessions {
         self.hot.forget(&named.key, Some(edition)).await
     }
 
-    /// Removes a session that fails verification, because it would be unusable until it expires; returns whether it is
-    /// absent.
+    /// Removes a session that fails verification, because it would otherwise be unusable until it expires; returns
+    /// whether the session is absent afterwards.
     pub(super) async fn forget_damaged(
         &self,
         named: SessionName<'_>,
@@ -144,7 +148,7 @@ impl EphemeralSessions {
         self.hot.forget(&named.key, Some(edition)).await
     }
 
-    /// Verifies that the loaded rows belong to this session and are complete.
+    /// Decodes the loaded rows, and verifies that they belong to this session and are complete.
     fn read(&self, named: SessionName<'_>, loaded: &HotSession) -> Result<HeldSession, Failure> {
         let broken = |what| Failure::integrity(named.session.as_str(), None, what);
         let rows = HeldRows::decode(&loaded.fields).map_err(|_| broken("a row is malformed"))?;
@@ -181,7 +185,7 @@ impl EphemeralSessions {
     }
 }
 
-/// Whether a version is older than the one seen before, or belongs to a history without it.
+/// Whether the version `now` is older than the one seen before, or has the same number but belongs to another history.
 fn went_back(seen: Option<Edition>, now: Edition) -> bool {
     let order = |edition: Edition| (edition.incarnation, edition.version);
     seen.is_some_and(|seen| {

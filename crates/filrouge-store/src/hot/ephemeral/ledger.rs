@@ -1,4 +1,4 @@
-//! Ephemeral sessions as a ledger: queries about one session work, lists are empty.
+//! Makes the ephemeral sessions usable as a [`Ledger`]: queries about one session work, lists are empty.
 
 use async_trait::async_trait;
 use filrouge_types::Failure;
@@ -62,8 +62,8 @@ impl Ledger for EphemeralSessions {
         StoreLoad::default()
     }
 
-    /// The number of commits of this process. Commits of other processes have no common order with them, and there is no
-    /// link.
+    /// The number of commits of this process. Commits of other processes have no common order with them, and there is
+    /// no link.
     fn position(&self) -> Position {
         Position {
             commit_no: *self.commits.borrow(),

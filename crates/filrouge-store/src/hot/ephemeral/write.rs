@@ -1,4 +1,4 @@
-//! Writes: the rules run on the cached rows, and their changes are committed.
+//! Writes: the rules run on the cached rows, and one commit stores the changed rows in the hot store.
 
 use std::time::Duration;
 
@@ -16,15 +16,16 @@ const INCARNATION_RANDOM_BITS: u32 = 12;
 
 /// The result of one attempt at a write.
 enum Attempt {
-    /// The write is answered, and the session may stay in the cache.
+    /// The write is answered. The session, if given, stays in the cache.
     Answered(Result<(Outcome, Edition), Failure>, Option<HeldSession>),
-    /// The hot store has another version.
+    /// The hot store has another version, so the write must be attempted again. The session, if given, is the unchanged
+    /// cached one.
     Stale(Option<HeldSession>),
 }
 
 impl EphemeralSessions {
-    /// Executes a write on the slot's session and leaves the resulting session in the slot. The slot is empty during the
-    /// write, so that a cancelled write leaves no partial state.
+    /// Executes a write on the slot's session and leaves the resulting session in the slot. The slot is empty during
+    /// the write, so that a cancelled write leaves no partial state.
     pub(super) async fn written(
         &self,
         named: SessionName<'_>,
@@ -35,7 +36,7 @@ impl EphemeralSessions {
             Some(held) => self.admitted(named, held).await?,
             None => None,
         };
-        // The cached version may be used without a query: the commit checks that it is the store's.
+        // The cached rows may be used without a query of the store's version, because the commit compares the versions.
         let mut current = held.is_none();
         let mut held = if current {
             self.fetched(named).await?
@@ -58,6 +59,7 @@ impl EphemeralSessions {
         Err(contended(named))
     }
 
+    /// Attempts the write on `held`. `current`: whether the hot store is known to have this version, or no session.
     async fn attempt(
         &self,
         named: SessionName<'_>,
@@ -157,8 +159,8 @@ impl EphemeralSessions {
         Ok((outcome, trimmed))
     }
 
-    /// The open turns that were silent for too long. No sweep covers ephemeral sessions, so the next turn interrupts
-    /// them.
+    /// The open turns that were silent for too long, apart from the turn `starting`. No sweep covers ephemeral
+    /// sessions, so the next turn interrupts them.
     fn silent(
         &self,
         rows: &HeldRows,
@@ -167,7 +169,7 @@ impl EphemeralSessions {
     ) -> Vec<TurnId> {
         let before = self.idle_since(ctx.now);
         let silent = rows.open_turns().filter(|turn| turn.touched_at < before);
-        // The caller of a repeated start is present, so its own turn is excluded.
+        // A caller that repeats the start of a turn has not abandoned that turn.
         let others = silent.filter(|turn| Some(turn.turn_id) != starting);
         others.map(|turn| turn.turn_id).collect()
     }
@@ -215,8 +217,8 @@ impl EphemeralSessions {
     }
 }
 
-/// Whether a write is subject to the session's limits. Other writes add little, so they neither trim turns nor fail for
-/// lack of space: a login adopts the complete session, and erasing is always possible.
+/// Whether a write is subject to the session's limits. Other writes add little. They neither trim turns nor fail for
+/// lack of space, so that a login adopts the session as it is, and redaction and erasure are always possible.
 const fn grows(write: &Write) -> bool {
     matches!(
         write,
@@ -229,8 +231,8 @@ const fn grows(write: &Write) -> bool {
     )
 }
 
-/// The failure of a write to an absent session. An anonymous caller's write to a turn fails with `turn_expired`, because
-/// the session may have existed.
+/// The failure of a write to an absent session. An anonymous caller's write to a turn fails with `turn_expired`,
+/// because the session may have existed.
 fn absent(command: &Command, failure: Failure) -> Failure {
     let is_anonymous = command.scope.viewer == Viewer::EndUser(None);
     let turn = match &command.write {

@@ -1,4 +1,4 @@
-//! All keys, ordered by their last write.
+//! All keys of a hot store in memory, ordered by their last write.
 
 use std::time::Duration;
 
@@ -10,10 +10,11 @@ use super::MemoryCounts;
 use super::recent::RecentCopy;
 use super::session::Session;
 
-/// The approximate overhead of a key: its entries in the map and in the order.
+/// The approximate overhead of a key in bytes: its entries in the map and in the order of writes.
 const KEY_BYTES: u64 = 256;
 
-/// The number of expired keys that each call drops. A call creates at most one key, so expired keys become fewer.
+/// The number of expired keys that each call drops. It is more than the one key that a call can create, so expired keys
+/// do not accumulate.
 const DROPS_A_CALL: usize = 4;
 
 /// A key: of an ephemeral session, or of a copy of recent turns.
@@ -23,7 +24,7 @@ pub(super) enum Slot {
     Recent(HotKey),
 }
 
-/// The value of a key: the field that its [`Slot`] names is used, the other one is empty.
+/// The value of a key. Of the two fields, only the one that the key's [`Slot`] names is used; the other one is empty.
 #[derive(Default)]
 pub(super) struct Kept {
     pub(super) session: Session,
@@ -44,8 +45,10 @@ struct Entry {
 
 /// The keys of a store.
 pub(super) struct Keys {
+    /// The maximum of `used_bytes`.
     pub(super) total_bytes: u64,
     ttl_micros: i64,
+    /// The time of the current call.
     now: Timestamp,
     /// Ordered by last write, oldest first. All keys have the same time to live, so the first one expires first.
     entries: LinkedHashMap<Slot, Entry>,
@@ -93,8 +96,8 @@ impl Keys {
         (entry.expires > self.now).then_some(&entry.kept)
     }
 
-    /// Changes or creates the value of a key by `change`. If that returns `None`, nothing was changed and the time to
-    /// live is not extended.
+    /// Changes or creates the value of a key by `change`. If `change` returns `None`, it has changed nothing, and the
+    /// time to live is not restarted.
     pub(super) fn change<R>(
         &mut self,
         slot: Slot,

@@ -1,10 +1,10 @@
-//! A copy of a session's recent turns.
+//! A copy of a session's recent turns, as stored by the hot store in memory.
 
 use std::collections::BTreeMap;
 
 use super::super::{HistoryVersion, HotBounds, HotTurn, Recent, RecentFill, RecentUpdate};
 
-/// The approximate overhead of a turn.
+/// The approximate overhead of a turn in bytes.
 const TURN_BYTES: u64 = 64;
 
 /// A copy, or only the newest known seq when no usable copy exists.
@@ -12,6 +12,7 @@ const TURN_BYTES: u64 = 64;
 pub(super) struct RecentCopy {
     /// The newest seq ever received; `None` when nothing was received yet.
     newest_seq: Option<u64>,
+    /// The copy; `None` when it does not exist or is invalid.
     held: Option<Turns>,
 }
 
@@ -21,8 +22,9 @@ struct Turns {
     by_ordinal: BTreeMap<u64, Vec<u8>>,
     /// The size of the records.
     bytes: u64,
-    /// The copy holds all turns from this ordinal on and none before it; 0 when it holds all of the session's turns. A
-    /// turn below it that is closed late is left out, because its neighbors are missing.
+    /// The copy contains all finalized turns from this ordinal on and none before it; 0 when it contains all of the
+    /// session's finalized turns. A turn with a lower ordinal that is finalized late is left out, because its neighbors
+    /// are missing.
     floor: u64,
 }
 
@@ -94,7 +96,7 @@ impl RecentCopy {
         true
     }
 
-    /// Replaces the copy with one from the ledger; returns whether it did.
+    /// Replaces the copy with one from the ledger, unless a newer seq is known; returns whether it did.
     pub(super) fn fill(&mut self, fill: RecentFill, bounds: &HotBounds) -> bool {
         if self
             .newest_seq
@@ -127,7 +129,7 @@ impl RecentCopy {
         self.held = None;
     }
 
-    /// The newest turns, oldest first.
+    /// The newest `limit` turns, oldest first; `None` when there is no usable copy.
     pub(super) fn newest(&self, limit: usize) -> Option<Recent> {
         let held = self.held.as_ref()?;
         let newest = held.by_ordinal.iter().rev().take(limit);

@@ -1,10 +1,10 @@
-//! An ephemeral session: its fields and its version.
+//! An ephemeral session, as stored by the hot store in memory.
 
 use std::collections::HashMap;
 
 use super::super::{Change, Edition, Field, HotSession};
 
-/// The approximate overhead of a field.
+/// The approximate overhead of a field in bytes.
 const FIELD_BYTES: u64 = 96;
 
 /// A session; it has no version before its first commit.
@@ -39,7 +39,7 @@ impl Session {
         })
     }
 
-    /// A lower bound of its size after a change.
+    /// A lower bound of the session's size in bytes after a change.
     pub(super) fn bytes_after(&self, change: &Change) -> u64 {
         let held = |name: &[u8]| self.fields.get(name).map_or(0, |value| size(name, value));
         let gone: u64 = change.removes.iter().map(|name| held(name)).sum();

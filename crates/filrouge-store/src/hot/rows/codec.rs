@@ -1,4 +1,5 @@
-//! Encodes the value of a field: the row's stored bytes, preceded by those columns that the field's name does not contain.
+//! Encodes the value of a field: the row's stored bytes, preceded by those columns that the field's name does not
+//! contain.
 
 use filrouge_types::{
     IdentityId, ItemId, ProjectId, RawJson, RequestId, SessionId, SessionStatus, TenantId, TurnId,
@@ -133,7 +134,7 @@ pub(super) fn read(rows: &mut Rows, name: &[u8], value: &[u8]) -> Result<RowKey,
         }
         _ => return Err(Malformed),
     };
-    // A hashed name must match the key in the value.
+    // Some names are hashes of a key that only the value contains, so the name is computed from the key and compared.
     if key.name() == name {
         Ok(key)
     } else {

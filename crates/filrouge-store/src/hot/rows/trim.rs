@@ -18,8 +18,12 @@ pub(in crate::hot) struct Bounds<'a> {
 }
 
 impl HeldRows {
-    /// Drops the oldest turns with all their versions, and the items before the oldest remaining turn; returns the number
-    /// of dropped turn rows. Updates the head, so that readers report no missing turns.
+    /// While the session exceeds its limits, drops the oldest turns with all their versions, and the items before the
+    /// oldest remaining turn. Returns the number of dropped turn rows. Updates the head, so that readers report no
+    /// missing turns.
+    ///
+    /// # Errors
+    /// `limit_exceeded` when the session still has too many bytes once only turns remain that may not be dropped.
     pub(in crate::hot) fn trim(&mut self, bounds: &Bounds<'_>) -> Result<u64, Failure> {
         self.encode_touched();
         let before = self.rows.turns.len();
@@ -51,13 +55,15 @@ impl HeldRows {
         Ok(gone as u64)
     }
 
-    /// The place of the oldest turn's first version, if the turn may be dropped; the newest turn is never dropped.
+    /// The place of the first version of the next turn to drop, which is the oldest. `None` if the session does not
+    /// exceed its limits (`over` is false) or if only the newest turn remains, which is never dropped.
     fn next_to_trim(&self, over: bool) -> Option<u64> {
         let newest = self.rows.turns.values().next_back()?.ordinal;
         let oldest = self.rows.oldest()?.ordinal;
         (over && oldest < newest).then_some(oldest << 8)
     }
 
+    /// Drops all versions of the turn whose first version has this place, with their drafts.
     fn drop_turn(&mut self, place: u64) -> Result<(), Failure> {
         let versions = self.rows.turns.range((PK, place)..=(PK, place | 0xff));
         let places: Vec<_> = versions

@@ -46,7 +46,7 @@ pub async fn a_turn_is_replaced_by_its_ordinal(make: impl AsyncFn(HotBounds) -> 
     f.advance(&s, &[&story.write(2, &[2], Some((4, b"instead")))])
         .await;
     assert_eq!(f.ordinals(&s).await, Some((vec![1, 3, 4], true)));
-    // The written turn replaces the one of its ordinal, even when the same update removes that.
+    // The written turn replaces the one with its ordinal, even when the same update removes this ordinal.
     f.advance(&s, &[&story.put(3, "three again, and longer")])
         .await;
     f.advance(&s, &[&story.write(1, &[1], Some((1, b"one again")))])

@@ -81,7 +81,7 @@ pub async fn an_update_of_another_history_invalidates_the_copy(
     assert_eq!(f.recent(&s, 9).await, None);
     f.fill(&s, story.fill(9)).await;
     assert_eq!(f.recent(&s, 9).await, story.recent(9));
-    // A fill of equal length is accepted: it was read from the ledger and states its history.
+    // A fill with the same seq is accepted: it was read from the ledger, so its history is the right one.
     other.put(5, "five");
     f.fill(&s, other.fill(9)).await;
     assert_eq!(f.recent(&s, 9).await, other.recent(9));

@@ -1,4 +1,4 @@
-//! Keys expire after their time to live. Each write extends it; no other operation does.
+//! Keys expire after their time to live. Each write restarts the time to live; no other operation does.
 
 use std::time::Duration;
 

@@ -143,7 +143,7 @@ fn event() -> impl Strategy<Value = Event> {
 
 /// A history, and a model of a copy of it that follows the port's rules.
 struct Copied {
-    /// Each write. `stories` holds the history before the first write and after each one.
+    /// All writes. `stories` contains the history before the first write, then the history after each write.
     steps: Vec<RecentUpdate>,
     stories: Vec<TestHistory>,
     reported: usize,

@@ -90,7 +90,7 @@ impl TestHistory {
             .collect()
     }
 
-    /// The result of a complete copy.
+    /// The expected result of reading the newest `limit` turns of a complete copy.
     pub fn recent(&self, limit: usize) -> Option<Recent> {
         Some(Recent {
             as_of: self.as_of,

@@ -1,4 +1,4 @@
-//! Writes rows in memory.
+//! Writes rows in maps: implements [`Tx`] for [`Rows`].
 
 use filrouge_types::{Failure, ItemId, RequestId};
 
@@ -106,7 +106,7 @@ impl Tx for Rows {
     }
 
     fn put_note(&mut self, row: &NoteRow) -> Result<(), Failure> {
-        // A note belongs to no session.
+        // The rows of one ephemeral session contain no notes, which belong to a ledger.
         if self.changes.is_none() {
             self.notes.insert(row.name.clone(), row.clone());
         }
@@ -169,7 +169,7 @@ impl Tx for Rows {
     }
 
     fn insert_log(&mut self, row: &LogRow) -> Result<(), Failure> {
-        // The commit log belongs to a complete store.
+        // The rows of one ephemeral session contain no commit log, which belongs to a ledger.
         if self.changes.is_none() {
             self.log.insert(row.commit_no, row.clone());
         }

@@ -1,4 +1,4 @@
-//! Finds the position of a time in the feed.
+//! Finds the position in the change feed that corresponds to a time.
 
 use filrouge_types::{ErrorCode, Failure, Timestamp};
 
@@ -7,16 +7,17 @@ use crate::read::VerifiedSnapshot;
 use crate::rows::{LogRow, View};
 
 impl<V: View + ?Sized> VerifiedSnapshot<'_, V> {
-    /// A position after nearly all commits made before `at`, found by binary search: about 20 of a million commits are
-    /// examined, each verified.
+    /// The position after the commits made before `at`, found by binary search: of a million commits, about 20 are
+    /// examined and verified.
     ///
-    /// If the clock was never set back, all commits at or after `at` follow the position. If it was set back by at most
-    /// `d`, a reader that starts at `at - d` and checks each commit's time misses none either.
+    /// If the clock was never set back, exactly the commits at or after `at` follow the position. If it was set back by
+    /// at most `d`, a reader finds all of them by starting at `at - d` and checking each commit's time.
     ///
     /// # Errors
     /// `integrity_error`, `key_missing`.
     pub fn changes_before(&self, at: Timestamp) -> Result<ChangeCursor, Failure> {
-        // Invariant: commit `before` is earlier than `at` (or 0); `not_before` is not, or does not exist.
+        // Invariant: commit `before` was made before `at`, or `before` is 0. Commit `not_before` was not made before
+        // `at`, or does not exist.
         let mut before = 0;
         let mut not_before = self.view.newest_log()?.map_or(0, |row| row.commit_no) + 1;
         while not_before - before > 1 {

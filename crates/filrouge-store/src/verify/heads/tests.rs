@@ -227,6 +227,7 @@ fn a_restored_or_deleted_note_is_refused_when_it_is_read() {
     assert!(world.compare(&known).is_empty());
     let old = world.snapshot();
     world.put_note(1);
+    assert!(world.compare(&known).is_empty());
     for note in [Some(old.notes["keys"].clone()), None] {
         let mut rows = world.snapshot();
         match note {

@@ -41,7 +41,8 @@ pub(super) fn is_sendable(content: &Content) -> bool {
     part(content).is_some()
 }
 
-/// Appends the block of an image or a file that can be one; returns whether a text file is written as another type of text.
+/// Appends the block of an image or a file, if it can be one. Returns whether a text file of another type was written
+/// as `text/plain`.
 pub(super) fn push(content: &Content, out: &mut String) -> bool {
     match part(content) {
         Some(Part::Image(source)) => {
@@ -65,6 +66,7 @@ pub(super) fn push(content: &Content, out: &mut String) -> bool {
     false
 }
 
+/// Begins the block of a document, up to its source.
 fn document(file: &Media, out: &mut String) {
     out.push_str("{\"type\":\"document\",");
     let title = file.name.as_deref().unwrap_or_default();

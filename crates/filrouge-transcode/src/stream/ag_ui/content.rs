@@ -48,7 +48,7 @@ pub(super) fn activity(kind: &str, data: &str, subagent: Raw<'_>, out: &mut Tran
     out.whole(Role::Assistant, Channel::from_word(ACTIVITY), part);
 }
 
-/// Records the result of a call; a failed one has an error.
+/// Records the result of a call, whose id is a JSON string. `error` is present if the tool failed.
 pub(super) fn result(call_id: &str, content: Raw<'_>, error: Raw<'_>, out: &mut Transcript) {
     let failed = json::value(error);
     let nonempty = json::value(content).filter(|content| *content != "\"\"" || failed.is_none());

@@ -1,11 +1,12 @@
-//! Texts and calls begun by chunks: a chunk without an id continues an open one.
+//! Texts, calls and reasoning that chunks have begun. They are kept by lane, which is a run (the main one or a
+//! subagent's), because a chunk without an id continues what is open in its lane.
 
 use super::texts::Kind;
 
 /// A text, call or reasoning that a chunk has begun.
 pub(super) struct Chunk {
     pub(super) kind: Kind,
-    /// Its run: a subagent's, or none for the main run.
+    /// The id of the subagent's run that it belongs to; `None` for the main run.
     pub(super) lane: Option<String>,
     pub(super) id: String,
 }
@@ -17,8 +18,8 @@ pub(super) struct Lanes {
 }
 
 impl Lanes {
-    /// The id that a chunk without an id continues: the id that is open in its lane. If the chunk has no lane and none is open
-    /// without a lane, the only open id of its kind.
+    /// The id that a chunk without an id continues: the open one of its kind in its lane. In the main run, if nothing
+    /// of its kind is open there, the open one of its kind in any lane, if it is the only one.
     pub(super) fn open(&self, kind: Kind, lane: Option<&str>) -> Option<&str> {
         let mut of_kind = self.open.iter().filter(|c| c.kind == kind);
         let own = self
@@ -42,7 +43,7 @@ impl Lanes {
         self.open.iter().any(|c| c.kind == kind && c.id == id)
     }
 
-    /// Ends everything open in a lane.
+    /// Removes and returns everything open in a lane.
     pub(super) fn close_lane(&mut self, lane: Option<&str>) -> Vec<Chunk> {
         if self.open.is_empty() {
             return Vec::new();
@@ -54,7 +55,7 @@ impl Lanes {
         ended
     }
 
-    /// Ends everything open.
+    /// Removes and returns everything open.
     pub(super) fn close(&mut self) -> Vec<Chunk> {
         std::mem::take(&mut self.open)
     }

@@ -18,7 +18,7 @@ json::members! {
     Function { name, arguments }
 }
 
-/// The messages of the last snapshot, which may be the run's only content.
+/// The messages of the newest snapshot, if they may be the run's only content.
 #[derive(Default)]
 pub(super) struct Snapshot {
     /// A JSON array, or empty.
@@ -26,8 +26,9 @@ pub(super) struct Snapshot {
 }
 
 impl Snapshot {
-    /// Decodes a snapshot. Messages after the last one already received are new. If the run has said nothing yet, the snapshot
-    /// may be only its history, so it is held back until the run's end.
+    /// Decodes a snapshot; `false` if its shape is wrong. Records the messages after the last one that has arrived
+    /// before. If the run has said nothing yet, the snapshot may contain only earlier history, so it is held back until
+    /// the run ends.
     pub(super) fn take(&mut self, raw: Raw<'_>, texts: &mut Texts, out: &mut Transcript) -> bool {
         let Some(raw) = json::value(raw) else {
             return false;
@@ -52,7 +53,8 @@ impl Snapshot {
         true
     }
 
-    /// Records the content of a run that sent nothing else: the messages after the user's, if the last one is the assistant's.
+    /// Records the snapshot of a run that sent nothing else: the messages after the user's last one, provided that the
+    /// final message is the assistant's.
     pub(super) fn say(&mut self, texts: &mut Texts, out: &mut Transcript) {
         let pending = std::mem::take(&mut self.pending);
         if pending.is_empty() || !texts.is_empty() {
@@ -77,6 +79,7 @@ impl Snapshot {
     }
 }
 
+/// Records one message of a snapshot, with its calls.
 fn message(raw: &RawValue, texts: &mut Texts, out: &mut Transcript) {
     let Some(message) = json::read::<Message<'_>>(raw.get()) else {
         return out.unknown(raw.get());

@@ -1,7 +1,7 @@
 //! Texts, calls and reasoning, distinguished by their ids.
 //!
-//! An ended text may continue or receive a seal until something else begins. After that, later additions become separate items,
-//! so that the result does not depend on whether the ended text is already an item.
+//! Until something else begins, an ended text may continue or receive a seal. Later additions become separate items, so
+//! that the result does not depend on whether the ended text is an item by then.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -37,8 +37,9 @@ struct Head {
 }
 
 enum Entry {
+    /// Only its header has arrived.
     Begun(Head),
-    /// It grows, or may continue.
+    /// It grows, or has ended and may continue.
     Open(PieceNo),
     /// Complete: nothing is added to it.
     Done,
@@ -48,9 +49,9 @@ enum Entry {
 #[derive(Default)]
 pub(super) struct Texts {
     entries: BTreeMap<(Kind, String), Entry>,
-    /// The text that received the last piece.
+    /// The content that received the newest piece of text.
     latest: Option<(Kind, String, PieceNo)>,
-    /// The last id of each kind, for events without an id.
+    /// The newest id of each kind, for events without an id.
     last: BTreeMap<Kind, String>,
     lanes: Lanes,
     /// Ended texts that may continue.
@@ -93,7 +94,7 @@ impl Texts {
         !self.waiting.is_empty()
     }
 
-    /// Whether the run has neither text nor calls nor reasoning so far.
+    /// Whether the run has no content so far: headers without text do not count.
     pub(super) fn is_empty(&self) -> bool {
         let begun = |entry: &Entry| matches!(entry, Entry::Begun(_));
         self.complete_messages.is_empty() && self.entries.values().all(begun)
@@ -115,7 +116,8 @@ impl Texts {
     /// Begins or continues the content with an id.
     pub(super) fn start(&mut self, kind: Kind, event: &Event<'_>, out: &mut Transcript) -> bool {
         let event_id = json::inner(id(kind, event));
-        // Earlier versions of the protocol called reasoning thinking and gave it no id: each start event begins a new one.
+        // Earlier versions of the protocol called reasoning thinking and gave it no id: each start event begins a new
+        // one.
         if event_id.is_none() && kind == Kind::Reasoning {
             self.finish_ended(out);
         } else if event_id.is_none() {
@@ -173,7 +175,7 @@ impl Texts {
         self.entries.insert((kind, id.to_owned()), entry);
     }
 
-    /// Adds a piece of text; opens a text that was not opened.
+    /// Adds a piece of text; begins the text if no start event has.
     pub(super) fn grow(&mut self, kind: Kind, event: &Event<'_>, out: &mut Transcript) -> bool {
         let Some(delta) = json::inner(event.delta) else {
             return false;
@@ -187,7 +189,7 @@ impl Texts {
         }
     }
 
-    /// The piece that received the last text, if it is the one with this id.
+    /// The piece that received the newest text, if its content has this id.
     fn latest_piece(&self, kind: Kind, id: &str) -> Option<PieceNo> {
         let latest = self.latest.as_ref();
         let (_, _, piece) = latest.filter(|(of, name, _)| *of == kind && name == id)?;
@@ -234,7 +236,7 @@ impl Texts {
         piece
     }
 
-    /// Decodes a chunk, which may begin a text or call, continue one, or both.
+    /// Decodes a chunk: it begins a text, call or reasoning, or continues one, and may contain text of it.
     pub(super) fn chunk(&mut self, kind: Kind, event: &Event<'_>, out: &mut Transcript) -> bool {
         let lane = json::inner(event.subagent);
         let event_id = json::inner(id(kind, event));
@@ -266,6 +268,7 @@ impl Texts {
         self.finish(kind, &id, out)
     }
 
+    /// Ends the content with an id: a call becomes an item, other content may still continue.
     fn finish(&mut self, kind: Kind, id: &str, out: &mut Transcript) -> bool {
         let Some(entry) = self.entries.get_mut(&(kind, id.to_owned())) else {
             return false;
@@ -329,7 +332,8 @@ impl Texts {
         content::result(&format!("\"{call_id}\""), content, error, out);
     }
 
-    /// Records the encrypted value that seals a message or a call.
+    /// Records the encrypted value that seals a message, reasoning or a call: in its item, or as a separate item if
+    /// that one is complete.
     pub(super) fn seal(&mut self, event: &Event<'_>, out: &mut Transcript) -> bool {
         let value = json::token(event.encrypted_value);
         let (Some(value), Some(id)) = (value, json::inner(event.entity_id)) else {
@@ -370,6 +374,7 @@ impl Texts {
         self.remember(id);
     }
 
+    /// Remembers the id of a message that arrived complete.
     fn remember(&mut self, id: &str) {
         if !self.is_full() {
             self.complete_messages.insert(id.to_owned());
@@ -391,7 +396,7 @@ impl Texts {
     }
 }
 
-/// Begins a message of a role; only the assistant's can be the answer.
+/// Begins a message of a role. Only a message of the assistant can be the answer.
 fn say(role: Option<&str>, out: &mut Transcript) -> PieceNo {
     match role {
         Some("user") => out.say_as(Role::User, Channel::Observation),

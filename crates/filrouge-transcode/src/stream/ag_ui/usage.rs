@@ -5,7 +5,8 @@ use filrouge_engine::stream::Transcript;
 use crate::stream::json::{self, Raw};
 
 json::members! {
-    /// The counts of one model; the partial counts are included in the totals.
+    /// The token counts of one model. The input count includes cached tokens and those written to a cache; the output
+    /// count includes reasoning.
     #[serde(rename_all = "camelCase")]
     Entry {
         model, input_tokens | "input_tokens": Option<u64>, output_tokens | "output_tokens": Option<u64>,

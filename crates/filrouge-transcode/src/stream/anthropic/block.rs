@@ -8,16 +8,16 @@ use serde::Deserialize;
 use super::wire::{Content, Delta};
 use crate::stream::json::{self, Raw};
 
-/// The channel of a block that replaces the earlier conversation.
+/// The channel of a summary that replaces the earlier conversation.
 const COMPACTION: &str = "compaction";
-/// The channel of the note that another model continues.
+/// The channel of a note that another model continues the response.
 const FALLBACK: &str = "fallback";
 
 /// An incomplete block.
 pub(super) enum Block {
     BlockText(BlockText),
     Thinking(PieceNo),
-    /// A call. The input in its start event is used if no input follows.
+    /// A call. `input` is that of its start event, which is used if no further input follows.
     Call {
         piece: PieceNo,
         input: Option<String>,
@@ -31,13 +31,15 @@ pub(super) enum Block {
 /// A text block, which begins no piece before its first character.
 #[derive(Default)]
 pub(super) struct BlockText {
-    /// The piece, and the block's first byte in it: several blocks may form one text.
+    /// The piece that contains the text, and the block's first byte in it, because several blocks may form one text;
+    /// `None` before the first character.
     place: Option<(PieceNo, usize)>,
     /// Citations refer to the entire block, so they are recorded at its end.
     citations: Vec<String>,
 }
 
 impl BlockText {
+    /// The block's place, which its first use determines.
     fn place(&mut self, out: &mut Transcript) -> (PieceNo, usize) {
         *self.place.get_or_insert_with(|| {
             let piece = out.say(PieceKind::Text, 0, true);
@@ -100,8 +102,8 @@ impl Count {
 }
 
 impl Block {
-    /// Begins a block, which may already be complete; also returns whether it is a call that the caller answers. `None` if its
-    /// kind or shape is unknown.
+    /// Begins a block, which may already be complete; also returns whether it is a call that the caller answers. `None`
+    /// if its kind or shape is unknown.
     pub(super) fn begin(raw: &str, out: &mut Transcript) -> Option<(Self, bool)> {
         let content: Content<'_> = raw.starts_with('{').then(|| json::read(raw)).flatten()?;
         let kind = json::some(content.kind)?;
@@ -189,7 +191,7 @@ impl Block {
                 if json::some(delta.partial_json).is_some() {
                     *input = None;
                 }
-                // Some servers leave it out if it is empty.
+                // Some servers leave out an empty `partial_json`.
                 delta.partial_json.is_none() || push(*piece, delta.partial_json, out)
             }
             ("thinking_delta", Self::Thinking(piece)) => push(*piece, delta.thinking, out),
@@ -213,7 +215,7 @@ impl Block {
         }
     }
 
-    /// Records data held back until the end of the block.
+    /// Records what was held back until the end of the block: citations, or the call's first input.
     pub(super) fn record_held_back(&mut self, count: &mut Count, out: &mut Transcript) {
         match self {
             Self::BlockText(text) => text.record_held_back(count, out),

@@ -27,13 +27,14 @@ pub(super) enum Growing {
 #[derive(Default)]
 pub(super) struct Candidate {
     pub(super) growing: Option<Growing>,
-    /// The last call that the provider runs: its id, a JSON string.
+    /// The id, a JSON string, of the newest call that the provider runs and has not answered.
     pub(super) running: Option<String>,
     /// A call whose arguments arrive in pieces.
     pub(super) partial: Option<Partial>,
-    /// Whether a call waits for the caller.
+    /// Whether the answer has a call that the caller must answer.
     pub(super) waits: bool,
     pub(super) finish: Option<Finish>,
+    /// The citations that were recorded.
     cited: BTreeSet<String>,
 }
 
@@ -56,6 +57,7 @@ json::members! {
 }
 
 impl Candidate {
+    /// Decodes a piece of the answer.
     pub(super) fn take(
         &mut self,
         index: u32,
@@ -91,7 +93,7 @@ impl Candidate {
         }
     }
 
-    /// Records citations, each once, because some models repeat them with each part of the answer.
+    /// Records each citation once: some models repeat citations with each part of the answer.
     fn cite(&mut self, raw: Raw<'_>, out: &mut Transcript) {
         let Some(raw) = json::value(raw) else { return };
         let Some(citations) = json::read::<Citations<'_>>(raw) else {
@@ -113,7 +115,7 @@ impl Candidate {
         }
     }
 
-    /// The text that citations belong to, if it is still growing: a completed one may be an item already.
+    /// The growing text, to which citations belong. A completed text may be an item already, so it gets none.
     fn text(&self) -> Option<PieceNo> {
         match self.growing {
             Some(Growing::Text(piece)) => Some(piece),
@@ -147,7 +149,7 @@ impl Finish {
         out.set_metadata("provider_finish_reason", &self.reason);
     }
 
-    /// The end of a response with this finish reason.
+    /// How a response with this finish reason ends. `calls`: it has calls that the caller must answer.
     pub(super) fn ended(&self, calls: bool, out: &mut Transcript) -> Ended {
         let word = self.reason.trim_matches('"');
         if is_broken(word) {
@@ -172,7 +174,7 @@ impl Finish {
     }
 }
 
-/// Whether the answer is unusable.
+/// Whether a finish reason means that the answer is unusable.
 fn is_broken(word: &str) -> bool {
     const BROKEN: [&str; 5] = [
         "MALFORMED_FUNCTION_CALL",

@@ -40,7 +40,7 @@ json::members! {
     Execution { id, outcome, output }
 }
 
-/// Where the parts of a candidate are recorded.
+/// Where the parts of the candidate `index` are recorded.
 pub(super) struct Destination<'t> {
     pub(super) index: u32,
     pub(super) calls: &'t mut Calls,
@@ -118,7 +118,7 @@ impl Candidate {
         }
     }
 
-    /// Decodes a call for the caller, complete or in pieces.
+    /// Decodes a call that the caller must answer: a complete one, or a piece of one.
     fn call(&mut self, call: &Call<'_>, signature: Option<&str>, to: &mut Destination<'_>) {
         let begun = self.partial.take_if(|_| json::some(call.name).is_none());
         let mut partial = begun.unwrap_or_else(|| {
@@ -177,7 +177,8 @@ impl Candidate {
         self.result(id, true, &response, to);
     }
 
-    /// Records a result within the response; without an id it belongs to the last call.
+    /// Records the result of a tool that the provider runs. Without an id, it belongs to the newest call that has no
+    /// result.
     fn result(&mut self, id: Raw<'_>, ok: bool, content: &str, to: &mut Destination<'_>) {
         self.finish_growing(to.out);
         let running = self.running.take();

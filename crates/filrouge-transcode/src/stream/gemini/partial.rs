@@ -1,5 +1,5 @@
-//! Call arguments that arrive in pieces (Vertex, `streamFunctionCallArguments`): each piece names its member, and a text may be
-//! split over several.
+//! Call arguments that arrive in pieces (Vertex, `streamFunctionCallArguments`): each piece names its member, and a
+//! text may be split over several.
 
 use filrouge_engine::stream::{PieceNo, Transcript};
 
@@ -13,11 +13,12 @@ json::members! {
     }
 }
 
-/// Growing arguments.
+/// The arguments of a call while they arrive.
 pub(super) struct Partial {
     pub(super) piece: PieceNo,
     /// The member whose text is incomplete.
     open: Option<String>,
+    /// Whether a member has begun, and with it the object.
     has_members: bool,
 }
 
@@ -30,7 +31,8 @@ impl Partial {
         }
     }
 
-    /// Decodes a piece. Nested members and unknown pieces are recorded separately from the arguments.
+    /// Decodes a piece of the arguments. A piece of a nested member, or of an unknown form, is kept separately from the
+    /// arguments.
     pub(super) fn take(&mut self, raw: &str, out: &mut Transcript) {
         let arg = json::read::<Arg<'_>>(raw);
         let known = arg.and_then(|arg| Some((member(arg.json_path)?, arg)));

@@ -23,8 +23,9 @@ struct Call {
 #[derive(Default)]
 pub(super) struct Calls {
     calls: Vec<Call>,
+    /// The positions in `calls`, by the index that the server sends.
     by_index: BTreeMap<u64, usize>,
-    /// The single call in the older form, which has neither index nor id.
+    /// The position in `calls` of the single call in the older form, which has neither index nor id.
     function: Option<usize>,
 }
 
@@ -74,8 +75,8 @@ impl Calls {
         self.add(at, id, function, out)
     }
 
-    /// Decodes a call in the older form, or an addition to it. Its id derives from the response's, because there is only one such
-    /// call.
+    /// Decodes a call in the older form, or an addition to it. A response has at most one such call, which has no id,
+    /// so its id derives from the response's.
     pub(super) fn take_function(
         &mut self,
         function: &Function<'_>,
@@ -91,7 +92,8 @@ impl Calls {
         self.add(at, None, Some(function), out)
     }
 
-    /// Finds the call that an addition belongs to. Some servers leave out the index, or send the same index for all calls.
+    /// Finds the call that an addition belongs to; `None` if it begins another call. The index does not always decide:
+    /// some servers leave it out, or send the same index for all calls.
     fn find(&self, index: Option<u64>, id: Option<&str>, name: Option<&str>) -> Option<usize> {
         let at = match index {
             Some(index) => *self.by_index.get(&index)?,
@@ -156,15 +158,15 @@ impl Calls {
             return true;
         };
         if let Some(name) = json::some(function.name).filter(|name| *name != call.name) {
-            // A name in pieces, which the providers' own clients also concatenate.
+            // The name arrives in pieces. The providers' own clients concatenate them too.
             call.name.push_str(name);
             out.name_call(call.piece, None, Some(&format!("\"{}\"", call.name)));
         }
         call.arguments(function.arguments, out) && call.arguments(function.input, out)
     }
 
-    /// Ends the answer. Its calls are complete; if the length limit has cut it off (`is_cut`), only those whose arguments are
-    /// complete.
+    /// Ends the answer. Its calls are then complete. If the length limit has cut the answer off (`is_cut`), only calls
+    /// with complete arguments are.
     pub(super) fn end_answer(&mut self, is_cut: bool, out: &mut Transcript) {
         for call in &mut self.calls {
             if is_cut {
@@ -186,7 +188,7 @@ impl Call {
         }
     }
 
-    /// Completes the call if its arguments are complete, because incomplete ones may continue.
+    /// Completes the call if its arguments are a complete JSON object; otherwise they may continue.
     fn finish_if_complete(&mut self, out: &mut Transcript) {
         if self.is_complete {
             return;

@@ -29,9 +29,11 @@ enum TextKind {
 /// One answer so far.
 pub(super) struct Choice {
     alternative: u32,
+    /// The text that grows, and its kind.
     growing: Option<(TextKind, PieceNo)>,
     reasoning: Reasoning,
     calls: Calls,
+    /// The piece that began last, of any kind.
     last: Option<PieceNo>,
     finish: Option<Finish>,
 }
@@ -100,11 +102,13 @@ impl Choice {
         }
     }
 
+    /// Completes the growing text and the growing reasoning.
     fn close(&mut self, out: &mut Transcript) {
         self.pause(out);
         self.reasoning.close(out);
     }
 
+    /// The growing text of this kind; begins one if another kind or nothing grows.
     fn piece(&mut self, text_kind: TextKind, out: &mut Transcript) -> PieceNo {
         if let Some((kind, piece)) = self.growing
             && kind == text_kind
@@ -122,7 +126,7 @@ impl Choice {
         piece
     }
 
-    /// Adds text; `false` if the value is not a string.
+    /// Adds text; `false` if a value is present and not a string.
     fn say(&mut self, text_kind: TextKind, raw: Raw<'_>, out: &mut Transcript) -> bool {
         let Some(text) = json::inner(raw) else {
             return raw.is_none();
@@ -162,6 +166,7 @@ impl Choice {
         all_known
     }
 
+    /// Records a part that arrives complete, such as an image.
     fn say_whole(&mut self, raw: &str, out: &mut Transcript) -> bool {
         let Some(part) = json::part(raw) else {
             return false;
@@ -217,7 +222,8 @@ impl Choice {
         true
     }
 
-    /// Ends the answer. The reason is escaped as in a JSON string.
+    /// Ends the answer. `reason` is the server's reason, and `native` that of the provider behind it; both are escaped
+    /// as in a JSON string.
     pub(super) fn stop(&mut self, reason: &str, native: Option<&str>, out: &mut Transcript) {
         let (standard, is_failure) = standard(reason);
         self.calls.end_answer(standard == "length", out);

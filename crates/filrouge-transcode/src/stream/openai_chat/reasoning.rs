@@ -8,10 +8,11 @@ use crate::stream::json::{self, Raw};
 /// The reasoning of one answer.
 pub(super) struct Reasoning {
     alternative: u32,
-    /// The growing piece, and the index that its server assigned.
+    /// The growing piece, and its index, if the server sends one.
     open: Option<(PieceNo, Option<u64>)>,
     /// A piece that still awaits its provider's seal, which may arrive after other text.
     unsealed: Option<PieceNo>,
+    /// The piece that began last.
     last: Option<PieceNo>,
 }
 
@@ -39,6 +40,7 @@ impl Reasoning {
         self.last
     }
 
+    /// Ends the growing piece. It is completed unless it awaits a seal.
     pub(super) fn close(&mut self, out: &mut Transcript) {
         if let Some((piece, _)) = self.open.take()
             && self.unsealed != Some(piece)
@@ -74,7 +76,7 @@ impl Reasoning {
                 all_known = false;
                 continue;
             };
-            // A server that sends both lists sends the same texts twice.
+            // A server that sends both lists sends the same texts in each.
             let is_repeated = has_text;
             for detail in &details {
                 let text = text_of(detail).filter(|_| !is_repeated);
@@ -82,7 +84,7 @@ impl Reasoning {
                 all_known &= self.detail(detail, text, out);
             }
         }
-        // The same text as in the details, or the only one.
+        // If the lists have texts, the plain members repeat them.
         let plain = json::some(message.reasoning_content).or(json::some(message.reasoning));
         if let Some(text) = plain.filter(|_| !has_text) {
             let piece = self.piece(out);
@@ -92,7 +94,7 @@ impl Reasoning {
         all_known && is_text(message.reasoning_content) && is_text(message.reasoning)
     }
 
-    /// Decodes a thought in a content that is a list: a text, or a list of texts.
+    /// Decodes a thought in a content that is a list. The thought is a text or a list of texts.
     pub(super) fn take_entry(&mut self, thinking: Raw<'_>, out: &mut Transcript) -> bool {
         if let Some(text) = json::inner(thinking) {
             let piece = self.piece(out);
@@ -112,6 +114,7 @@ impl Reasoning {
         all_known
     }
 
+    /// Decodes one detail. `text` is its text; `None` if it has none or repeats one.
     fn detail(&mut self, detail: &Detail<'_>, text: Option<&str>, out: &mut Transcript) -> bool {
         let kind = json::some(detail.kind).unwrap_or_default();
         let (signature, data) = (json::some(detail.signature), json::some(detail.data));
@@ -143,7 +146,8 @@ impl Reasoning {
         all_known
     }
 
-    /// The piece that a detail belongs to: the one with its index; a late seal belongs to the piece that awaits it.
+    /// The piece that a detail belongs to: the growing one with its index, else a new one. If nothing grows, a detail
+    /// without text (`is_late`) is a seal, and belongs to the piece that awaits one.
     fn piece_of(&mut self, index: Option<u64>, is_late: bool, out: &mut Transcript) -> PieceNo {
         match &mut self.open {
             Some((piece, known)) if known.is_none() || index.is_none() || *known == index => {
@@ -203,7 +207,7 @@ fn text_of<'a>(detail: &Detail<'a>) -> Option<&'a str> {
         .find_map(json::some)
 }
 
-/// The provider whose reasoning it is, as a JSON string.
+/// The provider whose reasoning a detail has, as a JSON string; `None` if it is unknown.
 fn provider(kind: &str, format: Option<&str>) -> Option<&'static str> {
     const FORMATS: [(&str, &str); 5] = [
         ("anthropic", "\"anthropic\""),

@@ -30,7 +30,7 @@ impl Chunk<'_> {
         self.choices.is_none() && messages.into_iter().any(|raw| json::value(raw).is_some())
     }
 
-    /// Whether it has any member of this format.
+    /// Whether the object has any member that identifies this format.
     pub(super) fn is_known(&self) -> bool {
         self.choices.is_some()
             || self.usage.is_some()

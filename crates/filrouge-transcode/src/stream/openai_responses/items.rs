@@ -24,6 +24,7 @@ json::members! {
     Words { text }
 }
 
+/// An output item.
 struct Slot {
     /// The item's id in its first event.
     id: String,
@@ -37,22 +38,24 @@ enum State {
     Call(PieceNo),
     /// A call of the code interpreter, and whether any code has arrived.
     Code(PieceNo, bool),
-    /// A call whose arguments arrive with its end.
+    /// A call whose arguments arrive only with its end.
     Silent(PieceNo),
     /// An item whose content arrives only with its end.
     Later,
+    /// The item is complete: nothing is added to it.
     Done,
 }
 
 struct Thought {
     piece: PieceNo,
-    /// The part that received the last text: of the reasoning itself or of a summary, with its index.
+    /// The part that received the newest text: whether it is the reasoning itself (and not a summary), and its index.
     last: Option<(bool, u64)>,
 }
 
 /// The output items of a response.
 #[derive(Default)]
 pub(super) struct Items {
+    /// The items by their output index.
     slots: BTreeMap<u64, Slot>,
     open: Open,
     waiting: Waiting,
@@ -80,7 +83,7 @@ impl Items {
             .map_or(0, |(at, _)| at.saturating_add(1))
     }
 
-    /// Whether a further item exceeds the limit.
+    /// Whether an item at this output index would exceed the limit.
     fn is_full(&self, at: u64) -> bool {
         self.slots.len() >= MAX_ITEMS && !self.slots.contains_key(&at)
     }
@@ -89,8 +92,8 @@ impl Items {
         self.slots.get_mut(&at?).map(|slot| &mut slot.state)
     }
 
-    /// The message that an event belongs to; created if it is missing, because some servers begin with a delta. Without an index
-    /// it is the last item.
+    /// The message that an event belongs to; created if it is missing, because some servers begin with a delta. An
+    /// event without an index and without an item's id belongs to the last item, if that is a message.
     pub(super) fn message(
         &mut self,
         at: Option<u64>,
@@ -114,7 +117,7 @@ impl Items {
         }
     }
 
-    /// `output_item.added`.
+    /// Decodes `output_item.added`; `false` if its shape is wrong or the limit is reached.
     pub(super) fn added(&mut self, event: &Event<'_>, out: &mut Transcript) -> bool {
         let Some(item) = item(event.item) else {
             return false;
@@ -152,7 +155,7 @@ impl Items {
         self.slots.insert(at, Slot { id, state });
     }
 
-    /// `output_item.done`.
+    /// Decodes `output_item.done`; `false` if its shape is wrong or the limit is reached.
     pub(super) fn done(&mut self, event: &Event<'_>, out: &mut Transcript) -> bool {
         let (Some(raw), Some(item)) = (event.item, item(event.item)) else {
             return false;
@@ -186,7 +189,7 @@ impl Items {
         }
     }
 
-    /// Records an item that arrives complete.
+    /// Completes an item, whose events may have begun it, with its final form.
     fn complete(&mut self, at: u64, item: &Item<'_>, raw: &str, out: &mut Transcript) {
         if !self.slots.contains_key(&at) {
             self.begin(at, item, out);
@@ -252,7 +255,8 @@ impl Items {
         }
     }
 
-    /// Adds a piece of the reasoning itself (`own`), or of a summary of it.
+    /// Adds a piece of the reasoning itself (`own` is `true`) or of a summary of it. `part` is the index of the part
+    /// that has the piece.
     pub(super) fn think(
         &mut self,
         at: Option<u64>,
@@ -309,8 +313,8 @@ fn item<'a>(raw: Option<&'a RawValue>) -> Option<Item<'a>> {
     json::read(raw?.get())
 }
 
-/// Records an item whose content arrives only with its end: the answer to a call, a question to the user, or an item of any other
-/// type.
+/// Records an item whose content arrives only with its end: the answer to a call, a question to the user, or an item of
+/// any other type.
 fn later(item: &Item<'_>, raw: &str, waiting: &mut Waiting, out: &mut Transcript) {
     if tools::output(item, waiting, out) {
         return;
@@ -331,8 +335,8 @@ fn later(item: &Item<'_>, raw: &str, waiting: &mut Waiting, out: &mut Transcript
     }
 }
 
-/// Completes a text of which a beginning may have been received; `from` is where the text begins in its piece. If the beginning
-/// differs from the complete text, the complete text replaces it.
+/// Completes a text of which a beginning may have arrived. `from` is the byte at which the text begins in its piece. If
+/// the beginning differs from the complete text, the complete text replaces it.
 pub(super) fn set_complete_text(piece: PieceNo, from: usize, complete: &str, out: &mut Transcript) {
     let Some(text) = out.text(piece) else { return };
     let Some((before, have)) = text.split_at_checked(from) else {

@@ -1,4 +1,4 @@
-//! Messages: texts, refusals and their citations.
+//! Decodes the message items of a response: their texts, refusals and citations.
 
 use filrouge_engine::stream::{PieceNo, Transcript};
 use filrouge_store::draft::PieceKind;
@@ -12,17 +12,17 @@ json::members! {
     Content { kind = "type", text, refusal, annotations: Option<Vec<&'a RawValue>> }
 }
 
-/// One part of a message.
+/// One content part of a message: a text or a refusal.
 struct MessagePart {
-    /// Its `content_index`.
+    /// The part's `content_index`.
     index: u64,
     kind: PieceKind,
     piece: PieceNo,
-    /// Its first byte in its piece, which it may share with another part.
+    /// The byte at which the part begins in its piece. Several parts may be joined in one piece.
     from: usize,
-    /// The same position in characters.
+    /// The position of `from`, counted in characters.
     offset: u64,
-    /// How many annotations have arrived.
+    /// The number of annotations that are recorded so far.
     annotations: usize,
 }
 
@@ -30,15 +30,19 @@ struct MessagePart {
 #[derive(Default)]
 pub(super) struct Message {
     phase: Option<String>,
+    /// The parts that are recorded so far.
     parts: Vec<MessagePart>,
 }
 
-/// The growing part, and the phase of the last part: no other part may join a text while it grows.
+/// The state that decides whether a new part joins the text before it. It is shared by all messages of a response.
+/// While a part grows, no part of another message may join its text.
 #[derive(Default)]
 pub(super) struct Open {
+    /// The growing part: the output index of its message, and its `content_index`.
     part: Option<(u64, u64)>,
     phase: Option<String>,
-    /// The last part of a joined text.
+    /// The part that began last, in the same form. Only its text can be completed, because it reaches to the end of its
+    /// piece.
     last: Option<(u64, u64)>,
 }
 
@@ -61,7 +65,8 @@ impl Message {
         if let Some(known) = self.parts.iter().position(|p| p.index == index) {
             return self.parts.get_mut(known).filter(|p| p.kind == kind);
         }
-        // The parts of one message arrive one after the other.
+        // The parts of one message arrive one after the other, so a part of this message never grows while the next
+        // begins.
         let free = open.part.is_none_or(|(message, _)| message == at);
         let joins = free && (!self.parts.is_empty() || open.phase == self.phase);
         let piece = out.say(kind, 0, joins);
@@ -81,7 +86,8 @@ impl Message {
         self.parts.last_mut()
     }
 
-    /// Records a part that arrives complete.
+    /// Records a part that arrives complete. Returns `false` if the part is neither a text nor a refusal, or not of the
+    /// kind that its first event had. `at` is the output index of the message.
     fn complete_part(
         &mut self,
         at: u64,
@@ -113,7 +119,8 @@ impl Message {
         true
     }
 
-    /// Records the complete message that its end event repeats.
+    /// Ends the message. The end event repeats the complete content, which supplies all parts, texts and annotations
+    /// that did not arrive earlier.
     pub(super) fn complete(
         &mut self,
         at: u64,
@@ -142,7 +149,9 @@ impl Message {
 }
 
 impl MessagePart {
-    /// Records an annotation unchanged, with the offset of its part if that is not 0.
+    /// Records an annotation, whose positions count from the start of its part. If the part does not begin at the start
+    /// of its piece, the annotation gets the member `offset`: the part's start in characters. Otherwise the annotation
+    /// is unchanged.
     fn cite(&mut self, annotation: &RawValue, out: &mut Transcript) {
         self.annotations += 1;
         let mut citation = json::kept(annotation.get());
@@ -172,7 +181,7 @@ impl Items {
         message.part(at, event.content_index.unwrap_or_default(), kind, open, out)
     }
 
-    /// Adds a piece of text.
+    /// Appends the text of a delta event to its part. Returns `false` if the text cannot be recorded.
     pub(super) fn say(
         &mut self,
         at: Option<u64>,
@@ -188,7 +197,7 @@ impl Items {
         part.is_some_and(|piece| out.push(piece, delta))
     }
 
-    /// Records a complete text.
+    /// Completes a part's text from the event that repeats the complete text.
     pub(super) fn complete_text(
         &mut self,
         at: Option<u64>,
@@ -226,13 +235,13 @@ impl Items {
         let kind = match json::inner(content.kind) {
             Some("output_text" | "text") => PieceKind::Text,
             Some("refusal") => PieceKind::Refusal,
-            // Other parts arrive complete at their item's end.
+            // A part of any other type is recorded from the end event of its item, which contains the complete part.
             _ => return true,
         };
         self.part(at, event, kind, out).is_some()
     }
 
-    /// `content_part.done`.
+    /// `content_part.done`: completes a text or a refusal, which no longer grows.
     pub(super) fn part_done(
         &mut self,
         at: Option<u64>,
@@ -240,7 +249,8 @@ impl Items {
         out: &mut Transcript,
     ) -> bool {
         let Some(part) = event.part else { return false };
-        // The parts of reasoning, and parts that arrive complete, are recorded at their item's end.
+        // Two kinds of parts are recorded only when their item ends: parts of an item that is not a message, such as
+        // reasoning, and parts that `complete_part` does not record.
         if let Some((message, open, at)) = self.message(at, event) {
             let index = event.content_index.unwrap_or_default();
             message.complete_part(at, index, part, open, out);

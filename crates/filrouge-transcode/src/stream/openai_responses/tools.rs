@@ -1,4 +1,5 @@
-//! Calls of tools: those that wait for the caller, and those that the provider runs, which arrive with their answers.
+//! Decodes the tool calls of a response. Some calls wait for the caller's result. The provider runs the others and
+//! sends their results in the same response.
 
 use filrouge_engine::stream::{PieceNo, Transcript};
 use filrouge_types::{Channel, Role};
@@ -7,20 +8,21 @@ use super::Waiting;
 use super::items::{Item, set_complete_text};
 use crate::stream::json::{self, Raw};
 
-/// The beginning of the code interpreter's arguments, escaped as in a JSON string.
+/// The beginning of the code interpreter's arguments, which are recorded as `{"code":…}`. It is escaped, because texts
+/// are recorded as they are spelled inside a JSON string.
 pub(super) const CODE_BEGINS: &str = r#"{\"code\":\""#;
 
 /// A call that has begun.
 pub(super) enum StartedCall {
-    /// Its arguments arrive as text.
+    /// A call whose arguments arrive as text, in deltas.
     Text(PieceNo),
-    /// Its arguments are code.
+    /// A call of the code interpreter, whose code arrives in deltas.
     Code(PieceNo),
-    /// Its arguments arrive with its end.
+    /// A call whose arguments arrive only with its end event.
     Silent(PieceNo),
 }
 
-/// Begins a call; `None` if the item is not a call.
+/// Begins a call; `None` if the item is not a call. `kind` is the item's type, and `at` its output index.
 pub(super) fn begin(
     kind: &str,
     at: u64,
@@ -57,7 +59,8 @@ pub(super) fn begin(
     Some(StartedCall::Silent(out.call(&id, own, 0)))
 }
 
-/// The id shared by a call and its answer, as a JSON string.
+/// The id that a call and its result share, as a JSON string. If the provider gives none, it is made from the output
+/// index `at`.
 fn call_id(at: u64, item: &Item<'_>) -> String {
     let nonempty = |raw| json::token(raw).filter(|token| *token != "\"\"");
     match nonempty(item.call_id).or_else(|| nonempty(item.id)) {
@@ -66,7 +69,7 @@ fn call_id(at: u64, item: &Item<'_>) -> String {
     }
 }
 
-/// Records the final text arguments, id and name of a call.
+/// Completes a call whose arguments are text, from its end event: the id, the name and the arguments.
 pub(super) fn texts(piece: PieceNo, item: &Item<'_>, out: &mut Transcript) {
     let nonempty = |raw| json::token(raw).filter(|token| *token != "\"\"");
     out.name_call(piece, nonempty(item.call_id), nonempty(item.name));
@@ -75,7 +78,8 @@ pub(super) fn texts(piece: PieceNo, item: &Item<'_>, out: &mut Transcript) {
     }
 }
 
-/// Completes the arguments of the code interpreter.
+/// Completes the arguments of a code interpreter call, from its end event. `begun` says whether any code arrived
+/// before.
 pub(super) fn code_end(piece: PieceNo, begun: bool, item: &Item<'_>, out: &mut Transcript) {
     let code = json::inner(item.code);
     if !begun && code.is_none() {
@@ -94,7 +98,7 @@ pub(super) fn code_end(piece: PieceNo, begun: bool, item: &Item<'_>, out: &mut T
     out.push(piece, "}");
 }
 
-/// Sets a call's arguments from its end event.
+/// Records the arguments of a [`StartedCall::Silent`], which only its end event contains.
 pub(super) fn arguments(piece: PieceNo, item: &Item<'_>, out: &mut Transcript) {
     let member = |name: &str, raw: Raw<'_>| {
         json::value(raw).map(|value| format!("{{\"{name}\":{}}}", json::kept(value)))
@@ -112,7 +116,8 @@ pub(super) fn arguments(piece: PieceNo, item: &Item<'_>, out: &mut Transcript) {
     }
 }
 
-/// Ends a call. A call that the provider runs has its answer in the same item; any other waits for the caller's.
+/// Ends a call. If the provider ran the tool, the item also contains the result, which is recorded. Any other call is
+/// added to `waiting`, because the caller must send the result.
 pub(super) fn answer(
     piece: PieceNo,
     at: u64,
@@ -134,6 +139,7 @@ pub(super) fn answer(
             Some(error) => json::kept(error),
             None => value_or_status(item.output),
         },
+        // The provider sends the result of its own tool search as a separate item.
         "tool_search_call" if json::inner(item.execution) == Some("server") => return,
         _ => {
             waiting.insert(id);
@@ -145,7 +151,7 @@ pub(super) fn answer(
     result(&id, !failed, &content, out);
 }
 
-/// The generated image, as a list of parts.
+/// The generated image as a JSON list with one part; `None` if the item contains no image.
 fn image(item: &Item<'_>) -> Option<String> {
     let data = json::some(item.result)?;
     let format = json::some(item.output_format).unwrap_or("png");
@@ -154,7 +160,7 @@ fn image(item: &Item<'_>) -> Option<String> {
     ))
 }
 
-/// Records an item that answers a call; `false` for any other item.
+/// Records an item that is the result of an earlier call. Returns `false` for any other item.
 pub(super) fn output(item: &Item<'_>, waiting: &mut Waiting, out: &mut Transcript) -> bool {
     let kind = json::inner(item.kind).unwrap_or_default();
     if !kind.ends_with("_output") {

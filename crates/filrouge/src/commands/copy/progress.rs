@@ -27,7 +27,8 @@ pub(super) struct Progress {
 }
 
 impl Progress {
-    /// Creates a progress that ends the copy once `stop` is set. The new store's anchor is written in the folder `anchors`.
+    /// Creates an observer that ends the copy once `stop` is set. The target's anchor is written in the folder
+    /// `anchors`.
     pub(super) fn new(stop: Arc<AtomicBool>, anchors: PathBuf, keyring: Arc<Keyring>) -> Self {
         let bar = stderr()
             .is_terminal()

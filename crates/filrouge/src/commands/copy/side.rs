@@ -1,10 +1,10 @@
-//! Names the failed one of a copy's two stores.
+//! Makes the failure of a copy name the store that failed.
 
 use filrouge_types::{ErrorCode, Failure};
 
 use crate::config::StoreUrl;
 
-/// One side of a copy.
+/// One of the two stores of a copy.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Side {
     From,
@@ -19,8 +19,8 @@ impl Side {
         }
     }
 
-    /// Prefixes a failure with the option and the URL of its store, without the password. Integrity errors and missing
-    /// keys are reported unchanged.
+    /// Prefixes a failure with the option and the URL of the store that failed. The URL is shown without its password.
+    /// Integrity errors and missing keys get no prefix.
     pub(super) fn with_store(self, url: &StoreUrl, failure: Failure) -> Failure {
         let failure = self.with_option(failure);
         match failure.code {
@@ -32,7 +32,7 @@ impl Side {
         }
     }
 
-    /// Makes a hint about `--store`, the option of every other command, name this side's option.
+    /// Makes a hint name this side's option instead of `--store`, the option of all other commands.
     pub(super) fn with_option(self, mut failure: Failure) -> Failure {
         let hint = failure.hint.take();
         failure.hint = hint.map(|hint| hint.replace("--store", self.option()));

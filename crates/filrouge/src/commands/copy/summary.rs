@@ -12,7 +12,7 @@ use crate::config::{Config, StoreUrl};
 use crate::exit::code;
 use crate::output::show;
 
-/// Prints the report and returns the exit code: 1 when the source is not intact, even if the copy is.
+/// Prints the report and returns the exit code: 1 when the source is not intact, even if it was copied completely.
 pub(super) fn print(
     config: &Config,
     (from, to): (&StoreUrl, &StoreUrl),

@@ -12,11 +12,11 @@ use crate::output::printable;
 /// The lease and the newest checkpoint.
 #[derive(Debug, Default, Serialize)]
 pub(crate) struct CallState {
-    /// `null` when it cannot be read.
+    /// `null` when the session cannot be read.
     lease: Option<Lease>,
     /// The newest readable checkpoint.
     checkpoint: Option<Checkpoint>,
-    /// How many newer checkpoints are unreadable.
+    /// The number of unreadable checkpoints that are newer than `checkpoint`.
     pub(crate) checkpoints_unreadable: usize,
 }
 
@@ -41,12 +41,12 @@ impl CallState {
         })
     }
 
-    /// Whether the newest checkpoint is readable, or there is none, so that an operator need not act.
+    /// Whether the newest checkpoint is readable, or there is no checkpoint. Otherwise an operator has to act.
     pub(super) const fn is_well(&self) -> bool {
         self.checkpoints_unreadable == 0
     }
 
-    /// The seq and the label of the newest readable checkpoint.
+    /// The seq and the label of the newest readable checkpoint, as text; `None` if there is none.
     pub(crate) fn checkpoint(&self) -> Option<String> {
         let checkpoint = self.checkpoint.as_ref()?;
         let label = checkpoint.label.as_deref();
@@ -54,7 +54,8 @@ impl CallState {
         Some(format!("{}{label}", checkpoint.seq))
     }
 
-    /// The lease holder, and when the lease expires.
+    /// The lease holder, the fence and the time at which the lease expires, as text; `None` if the session has no lease
+    /// holder.
     pub(crate) fn held(&self) -> Option<String> {
         let lease = self.lease.as_ref()?;
         let (holder, until) = (printable(lease.holder.as_ref()?), lease.expires_at?);

@@ -1,4 +1,4 @@
-//! The messages that a restore would send and leave out, in each format.
+//! What a restore would send and leave out, in each format.
 
 use std::collections::BTreeSet;
 
@@ -25,9 +25,9 @@ pub(super) struct Restored {
 pub(super) struct SentContext {
     /// The number of messages that are sent.
     pub(super) messages: usize,
-    /// The messages that were kept, left out and changed.
+    /// The items that were kept, left out and changed.
     pub(super) report: Report,
-    /// The changes that `unanswered=error` would cause; `null` when there are none.
+    /// How the context differs with the query parameter `unanswered=error`; `null` when it does not differ.
     pub(super) unanswered_as_errors: Option<WithErrors>,
 }
 
@@ -36,9 +36,9 @@ pub(super) struct SentContext {
 pub(super) struct WithErrors {
     pub(super) messages: usize,
     pub(super) kept: usize,
-    /// The items that are sent only with `unanswered=error`.
+    /// The seqs of the items that are sent only with `unanswered=error`.
     pub(super) restored: Vec<u64>,
-    /// The calls that `unanswered=error` answers with an error.
+    /// The seqs of the calls that `unanswered=error` answers with an error.
     pub(super) answered: Vec<u64>,
 }
 
@@ -54,7 +54,8 @@ impl Restored {
     }
 }
 
-/// Restores in each format; the plans are shared.
+/// Restores the session in each format, or only in the format `only`. All formats except `pairs` are rendered from the
+/// same two plans.
 pub(super) async fn all(
     engine: &Engine,
     caller: &Caller,
@@ -137,6 +138,8 @@ pub(super) fn ranges(seqs: &[u64]) -> String {
 
 type Planned = Result<Plan, Failure>;
 
+/// Renders a restore in one format from the plan `dropped`, which leaves unanswered calls out. The same restore from
+/// the plan `answered`, which answers these calls with an error, is added for comparison.
 fn restored_as(format: Format, dropped: &Planned, answered: Option<&Planned>) -> Restored {
     let refused = |failure: &Failure| Restored {
         format: format.as_str(),
@@ -171,6 +174,8 @@ fn messages(context: &Context) -> usize {
     all.map_or(0, |all| all.len())
 }
 
+/// Renders `plan`, which answers unanswered calls with an error, and compares the result with `sent`; `None` if they
+/// are equal.
 fn with_errors(sent: &Context, plan: &Plan, format: Format) -> Option<WithErrors> {
     let errors = &render(plan.clone(), format);
     if sent == errors {

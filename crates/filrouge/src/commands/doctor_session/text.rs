@@ -51,7 +51,7 @@ fn section<T>(
     Ok(())
 }
 
-/// A text on one line, cut to [`WIDTH`].
+/// A text on one line, cut to [`WIDTH`] characters.
 fn short(text: &str) -> String {
     first_line(&text.replace(['\n', '\r', '\t'], " "), WIDTH)
 }

@@ -1,4 +1,5 @@
-//! Reads and replaces a configuration file: the old version is kept, and readers never see a partial new one.
+//! Reads and replaces a configuration file. The old version is kept as a backup, and readers never see a partial new
+//! version.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write};
@@ -7,7 +8,7 @@ use std::path::{Path, PathBuf};
 
 use crate::exit::Usage;
 
-/// The maximum number of bytes of a configuration.
+/// The maximum number of bytes of a configuration file.
 const SIZE_MAX: u64 = 64 << 20;
 /// The maximum number of backups of one file.
 const BACKUPS_MAX: u32 = 10_000;
@@ -21,7 +22,7 @@ pub(super) fn read(path: &Path) -> Result<Option<String>, Usage> {
     let meta = match fs::metadata(path) {
         Ok(meta) => meta,
         Err(e) if e.kind() == io::ErrorKind::NotFound => {
-            // A dangling link would be replaced by a file.
+            // A dangling link is refused: writing would replace the link by a file.
             return match fs::symlink_metadata(path) {
                 Ok(_) => Err(Usage::new(format!(
                     "{} is a link to nothing",
@@ -42,8 +43,8 @@ pub(super) fn read(path: &Path) -> Result<Option<String>, Usage> {
     Ok(Some(text))
 }
 
-/// Replaces the file's content by `new` if it still is `old`, and returns the backup's path. A link to the file stays a
-/// link. The mode is kept.
+/// Replaces the file's content by `new`. Fails if the content is no longer `old`; `None` stands for a missing file.
+/// Returns the path of the backup of `old`. If `path` is a link, its target is replaced. The file's mode is kept.
 pub(super) fn replace(
     path: &Path,
     old: Option<&str>,
@@ -106,7 +107,7 @@ fn back_up(target: &Path, old: &str, mode: u32) -> Result<PathBuf, Usage> {
     )))
 }
 
-/// Creates a file, and flushes it.
+/// Creates a file with this text, and flushes it. Fails if the file exists.
 fn write(path: &Path, text: &str, mode: u32) -> io::Result<()> {
     let mut options = OpenOptions::new();
     let mut file = options

@@ -10,7 +10,8 @@ use super::{Edit, NAME, Refused, existing_entry};
 pub(super) struct Wanted<'a> {
     /// The member of the document that contains the servers.
     pub(super) section: &'static str,
-    /// The command and arguments of the entry; the user may append more.
+    /// The command line with which an existing entry must begin to count as the same server. The user may have appended
+    /// arguments.
     pub(super) runs: &'a [&'a str],
     /// The server's entry.
     pub(super) entry: Value,
@@ -23,7 +24,7 @@ pub(super) struct Wanted<'a> {
 /// The byte order mark that some editors write.
 const MARK: &str = "\u{feff}";
 
-/// Computes the edit of `text`.
+/// Computes the edit that adds the wanted entry to `text`.
 pub(super) fn edit(text: &str, wanted: &Wanted<'_>) -> Result<Edit, Refused> {
     let marked = text.strip_prefix(MARK);
     let inner = marked.unwrap_or(text);
@@ -66,7 +67,8 @@ pub(super) fn edit(text: &str, wanted: &Wanted<'_>) -> Result<Edit, Refused> {
     )))
 }
 
-/// Parses one document; an error names its line and column.
+/// Parses one document; the error names the line and column of the fault. `comments` says whether comments and trailing
+/// commas are accepted.
 fn read(text: &str, comments: bool) -> Result<CstRootNode, String> {
     if !comments {
         serde_json::from_str::<serde::de::IgnoredAny>(text).map_err(|why| {
@@ -130,7 +132,8 @@ fn new_file(wanted: &Wanted<'_>) -> String {
     format!("{:#}\n", Value::Object(document))
 }
 
-/// The member of this name. A duplicate is refused: programs differ in which of the two they read.
+/// The member with this name; `None` if there is none. Two members with this name are refused: programs differ in which
+/// of the two they read.
 fn unique_member(object: &CstObject, name: &str) -> Result<Option<CstObjectProp>, String> {
     let members = object.properties().into_iter();
     let mut named = members.filter(|member| member.decoded_name().as_deref() == Some(name));
@@ -140,7 +143,8 @@ fn unique_member(object: &CstObject, name: &str) -> Result<Option<CstObjectProp>
     }
 }
 
-/// Whether an entry runs this command, with its arguments in `args` or after the command.
+/// Whether the command line of an entry begins with `wanted`. The arguments may be in `args`, or follow the program in
+/// `command`.
 fn runs(entry: &Value, wanted: &[&str]) -> bool {
     let words = |name: &str| match &entry[name] {
         Value::Array(words) => words.iter().map(Value::as_str).collect(),

@@ -7,7 +7,7 @@ use crate::cli::{InstallScope, McpClient};
 use crate::config::{base, home, path_in};
 use crate::exit::Usage;
 
-/// The file to change.
+/// The path of the configuration file to change, which may not exist.
 pub(super) fn config_file(client: McpClient, scope: InstallScope) -> Result<PathBuf, Usage> {
     match (client, scope) {
         (McpClient::Opencode, InstallScope::User) => {
@@ -32,7 +32,8 @@ pub(super) fn config_file(client: McpClient, scope: InstallScope) -> Result<Path
     }
 }
 
-/// OpenCode reads both files, the one with comments last.
+/// The path of OpenCode's configuration in `folder`. OpenCode reads `opencode.json` and then `opencode.jsonc`, so the
+/// latter is changed if it exists.
 fn opencode(folder: &Path) -> PathBuf {
     let with_comments = folder.join("opencode.jsonc");
     if with_comments.exists() {

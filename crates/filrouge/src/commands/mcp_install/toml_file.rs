@@ -1,4 +1,4 @@
-//! Appends a table to TOML; everything before it stays unchanged.
+//! Appends the server's table to a TOML file. The rest of the file stays unchanged.
 
 use toml::{Table, Value};
 
@@ -36,7 +36,7 @@ pub(super) fn edit(text: &str, command: &str) -> Result<Edit, Refused> {
         new.push_str(line_end);
     }
     new.push_str(&lines.replace('\n', line_end));
-    // No table can be appended to a section that is an inline table.
+    // The result is invalid if the section is an inline table, to which no table can be added in this way.
     if toml::from_str::<Table>(&new).is_err() {
         return Err(by_hand(format!("{SECTION} is written in one line")));
     }

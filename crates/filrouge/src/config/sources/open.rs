@@ -18,19 +18,19 @@ use crate::config::{Config, home, path_in};
 use crate::exit::{Usage, detail_and_hint};
 use crate::open::{self, Index, Need, Opened, operator};
 
-/// The maximum number of bytes of conversations in one process's cache.
+/// The maximum size in bytes of the cache of conversations, which each process has.
 const CACHE_BYTES: usize = 48 << 20;
-/// The maximum age of a listing of another program's history that answers a query.
+/// The maximum age of a listing that still answers a query: a program may have changed its history since.
 const FRESH: Duration = Duration::from_secs(1);
 
-/// The histories of coding agents that were found, and whether the ledger was requested.
+/// The histories of coding agents that were found, and how the ledger was requested.
 #[derive(Default)]
 pub(crate) struct FoundHistories {
     /// The sources, in the order in which they are queried.
     pub(crate) sources: Vec<Arc<dyn Source>>,
-    /// Whether the ledger was requested, by its name or as one of all sources.
+    /// How the ledger was requested; `None` if it was not.
     pub(crate) ledger: Option<SourceRequest>,
-    /// The searched places, for messages.
+    /// The places that are searched, for messages.
     pub(crate) places: Vec<String>,
     /// Existing histories that cannot be read, for messages.
     pub(crate) notes: Vec<String>,
@@ -45,7 +45,8 @@ pub(crate) enum SourceRequest {
     IfExists,
 }
 
-/// Finds the histories that `requested` names; if it is empty, those of the settings, or all that exist. Reads nothing yet.
+/// Finds the histories that `requested` names. If it is empty, finds those that the settings name; if these name none,
+/// all that exist. Reads no history yet.
 ///
 /// # Errors
 /// [`Usage`] for a named history that does not exist or cannot be opened.
@@ -112,7 +113,7 @@ impl FoundHistories {
             Some(e) if missing.len() == all => {
                 Err(Usage::new(e.to_string()).with_hint(program.hint_for(&e)))
             }
-            // At least one place exists; another one may be created later.
+            // At least one place exists. The missing places are watched, because they may be created later.
             _ => {
                 let watched = missing.iter().flat_map(|path| (program.watch)(path));
                 self.sources.extend(watched);
@@ -121,7 +122,8 @@ impl FoundHistories {
         }
     }
 
-    /// Adds a program's history if it exists; a missing one is watched without a notice, and read once it exists.
+    /// Adds a program's history if it exists. A missing history is not reported: it is watched, and read once it
+    /// exists.
     fn add_if_exists(&mut self, program: &'static Program) {
         for path in (program.places)(&ProcessEnvironment) {
             let sources = (program.watch)(&path);
@@ -132,10 +134,11 @@ impl FoundHistories {
         }
     }
 
-    /// Opens the ledger, if it was requested; one that was not named, only if it exists.
+    /// Opens the ledger if it was requested. A ledger that was requested by name must exist. Otherwise a missing ledger
+    /// is left out, and a failure to open it is only added to `notes`.
     ///
     /// # Errors
-    /// A named ledger that cannot be opened.
+    /// When a ledger that was requested by name cannot be opened.
     pub(crate) async fn open_ledger(
         &mut self,
         config: &Config,
@@ -157,8 +160,8 @@ impl FoundHistories {
     }
 }
 
-/// The histories of coding agents as one library: those that `requested` names; if it is empty, those of the settings,
-/// or all that exist. The library does not contain the ledger: see [`open_with_ledger`].
+/// Opens the histories of coding agents that [`histories`] finds as one library. The library does not contain the
+/// ledger: see [`open_with_ledger`].
 ///
 /// # Errors
 /// [`Usage`], as [`histories`].
@@ -189,7 +192,8 @@ impl OpenLibrary {
         Ok(tokio::task::spawn_blocking(move || query(&library)).await?)
     }
 
-    /// The searcher over all sources; uses the ledger's index if it was opened with one. Must be called on the runtime.
+    /// The searcher over all sources, with the given indexes of other programs' histories. Uses the ledger's index if
+    /// the ledger was opened with it. Must be called within the Tokio runtime.
     pub(crate) fn searcher(&self, config: &Config, indexes: Option<&Arc<Indexes>>) -> Searcher {
         let opened = self.opened.as_ref();
         let by_index = opened.and_then(|opened| Some((opened, opened.engine.index_feed.index()?)));
@@ -219,11 +223,11 @@ impl OpenLibrary {
     }
 }
 
-/// As [`open()`], with the ledger's sessions after the others, as its operator sees them. Only an opened `index` makes
-/// searches of the ledger fast.
+/// As [`open()`], but the library's last source is the ledger, as its operator sees it, if the ledger was requested.
+/// `index` says whether the ledger's search index is opened; without it, searches scan the ledger.
 ///
 /// # Errors
-/// [`Usage`], as [`histories`]; a ledger that is named and cannot be opened.
+/// [`Usage`], as [`histories`]. A ledger that was requested by name and cannot be opened.
 pub(crate) async fn open_with_ledger(
     config: &Config,
     requested: &[SourceName],

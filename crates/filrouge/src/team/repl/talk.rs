@@ -1,4 +1,4 @@
-//! The event loop of one session: events, keys and signals, until the user leaves.
+//! The event loop of one session: handles events, typed lines and signals until the user leaves.
 
 use std::io;
 use std::time::Duration;
@@ -28,7 +28,7 @@ const FRAME_TIME: Duration = Duration::from_millis(100);
 pub(super) enum End {
     Left,
     Signal(StopRequest),
-    /// The user deploys another team.
+    /// The user left to deploy this team.
     Deploy(Box<Team>),
 }
 
@@ -36,9 +36,9 @@ pub(super) enum End {
 pub(super) enum Next {
     /// The human still has the floor.
     Prompt,
-    /// Others have the floor.
+    /// Other members have the floor.
     Wait,
-    /// The user leaves the session, or ends it.
+    /// The user leaves the session; with `ends`, the session also ends.
     Leave {
         ends: bool,
     },
@@ -51,12 +51,13 @@ pub(super) struct Talk<'a> {
     pub(super) session: Session,
     pub(super) screen: Screen<io::Stdout, io::Stdout>,
     editor: Editor,
+    /// The members in the queue.
     waiting: Vec<Route>,
-    /// The human that the team waits for: a member's id.
+    /// The id of the member that the team waits for, a human.
     awaited_human: Option<Box<str>>,
-    /// Whether the last input was Ctrl-C.
+    /// Whether the newest input was Ctrl-C: a second Ctrl-C leaves.
     wants_to_leave: bool,
-    /// The last warning about snapshot files.
+    /// The newest warning about snapshot files, which is not shown again.
     last_warning: Option<String>,
 }
 
@@ -84,8 +85,8 @@ impl<'a> Talk<'a> {
         }
     }
 
-    /// Runs until the user leaves, then releases the session. Returns why it was left, and whether everything was
-    /// recorded.
+    /// Runs until the user leaves, and then releases the session. Returns why the session was left, and separately an
+    /// error if something could not be recorded or shown.
     pub(super) async fn run(
         mut self,
         signals: &mut Signals,
@@ -113,6 +114,7 @@ impl<'a> Talk<'a> {
         )
     }
 
+    /// Handles events, typed lines and signals until the user leaves. Returns why, and whether the session is to end.
     async fn converse(&mut self, signals: &mut Signals) -> anyhow::Result<(End, bool)> {
         self.greet()?;
         let (mut human_has_floor, mut is_stopping) = (false, false);
@@ -125,7 +127,7 @@ impl<'a> Talk<'a> {
                         let coordinator = self.session.coordinator.clone();
                         is_stopping = true;
                         tokio::spawn(async move {
-                            // Events report the result.
+                            // The session's events report the result.
                             let _ = coordinator.cancel().await;
                         });
                     }
