@@ -130,7 +130,7 @@ fn decode(input: &mut Input, end: End) -> Result<(Decoder, Vec<ReadyItem>)> {
         End::Complete => decoder.end(),
         End::Cancelled => decoder.break_off(Ended::Cancelled),
         End::Disconnected => {
-            decoder.break_off(Ended::Failed(StreamError::of_stream("gone", "gone")))
+            decoder.break_off(Ended::Failed(StreamError::of_stream("gone", "gone")));
         }
     }
     check_drafts(&decoder)?;

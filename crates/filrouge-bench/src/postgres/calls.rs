@@ -43,7 +43,7 @@ pub(crate) async fn run(
                 let call = Instant::now();
                 match calls {
                     CallsPerTurn::One => {
-                        drop(engine.turns.start(&caller, id.clone(), request).await?)
+                        drop(engine.turns.start(&caller, id.clone(), request).await?);
                     }
                     CallsPerTurn::Three => {
                         let (start, append, finalize) = split(request);

@@ -175,7 +175,7 @@ fn assert_same_members(document: &Value, schema: &Value, example: &Value, locati
         let location = format!("{location}.{name}");
         match members.get(name) {
             Some(Value::Array(elements)) => elements.iter().for_each(|element| {
-                assert_same_members(document, &inner["items"], element, &location)
+                assert_same_members(document, &inner["items"], element, &location);
             }),
             Some(member) => assert_same_members(document, inner, member, &location),
             None => {}

@@ -154,7 +154,7 @@ fn text_of_an_unfinished_turn_is_restored_and_its_end_is_marked() {
     let ends: [End; 3] = [
         ("Failed", |test| test.try_fail("a", Some("so far")).unwrap()),
         ("Cancelled", |test| {
-            test.try_cancel("a", Some("so far")).unwrap()
+            test.try_cancel("a", Some("so far")).unwrap();
         }),
         ("Interrupted", |test| {
             test.append("a", vec![text_item(Role::Assistant, "partial", "so far")]);

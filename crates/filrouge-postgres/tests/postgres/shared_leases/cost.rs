@@ -62,7 +62,7 @@ fn a_lease_adds_at_most_two_commits_to_a_turn() {
         let turn = cost(ledger, async || run_turn(held, "held").await).await;
         assert_eq!(turn, bare, "a holder's writes cost the same");
         let release_cost = cost(ledger, async || {
-            release_lease(ledger, "s", "worker", 1).await
+            release_lease(ledger, "s", "worker", 1).await;
         })
         .await;
         assert_eq!(release_cost.0, 1);

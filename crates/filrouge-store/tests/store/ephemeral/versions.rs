@@ -282,7 +282,7 @@ async fn an_absent_turn_has_expired_for_an_anonymous_caller() {
             move |snapshot| {
                 sender
                     .send(snapshot.turn(&who, &sid("s"), &absent))
-                    .unwrap()
+                    .unwrap();
             }
         }));
         assert_eq!(code(answer.recv().unwrap()), expected);

@@ -24,7 +24,7 @@ fn faults_of_redis_do_not_affect_durable_sessions() {
     let redis = Redis::start();
     let site = Site::new(&redis.socket_url(), &[]);
     assert_unaffected(&seed, &site, |rng, wait_for_load| {
-        inject_single_redis_faults(&redis, rng, wait_for_load)
+        inject_single_redis_faults(&redis, rng, wait_for_load);
     });
 }
 
