@@ -82,7 +82,7 @@ impl dyn Ledger + '_ {
         result.try_recv().map_err(|_| query_not_run())?
     }
 
-    /// Like [`Self::query`], but on a reserved connection, so that the query never queues behind user reads.
+    /// Like `query`, but on a reserved connection, so that the query never queues behind user reads.
     ///
     /// # Errors
     /// Those of the query and of the store.
