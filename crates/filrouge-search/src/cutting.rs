@@ -8,38 +8,42 @@ use unicode_normalization::char::is_combining_mark;
 /// The number of characters shown before a match, and of those shown after it.
 const AROUND: usize = 80;
 /// The maximum number of characters of a match that are shown.
-const HIT: usize = 300;
+const MATCH_MAX: usize = 300;
 /// The maximum number of additional characters shown so that a cut does not split a grapheme.
-const JOINED: usize = 16;
+const GRAPHEME_EXTRA: usize = 16;
 /// The text that replaces a credential. It does not show the credential's length or form, because a search for parts of
 /// a credential must reveal nothing.
 const MASK: &str = "[masked]";
 
-/// Returns an excerpt: the match at `hit` with the text around it. Also returns the position in `text` at which the
+/// Returns an excerpt: the match at `matched` with the text around it. Also returns the position in `text` at which the
 /// excerpt ends. `hidden` contains the ranges of credentials, in order.
-pub(crate) fn around(text: &str, hit: Range<usize>, hidden: &[Range<usize>]) -> (String, usize) {
-    let hit = widened(hit, hidden);
-    let from = credential_at(back(text, hit.start), hidden).start;
-    let to = credential_at(ahead(text, hit.end, AROUND), hidden).end;
-    let shown = credential_at(ahead(text, hit.start, HIT), hidden)
+pub(crate) fn around(
+    text: &str,
+    matched: Range<usize>,
+    hidden: &[Range<usize>],
+) -> (String, usize) {
+    let matched = widened(matched, hidden);
+    let from = credential_at(back(text, matched.start), hidden).start;
+    let to = credential_at(ahead(text, matched.end, AROUND), hidden).end;
+    let shown = credential_at(ahead(text, matched.start, MATCH_MAX), hidden)
         .end
-        .min(hit.end);
+        .min(matched.end);
     let mut out = String::new();
     if from > 0 {
         out.push('…');
     }
-    push(&mut out, text, from..hit.start, hidden);
+    push(&mut out, text, from..matched.start, hidden);
     out.push('«');
-    push(&mut out, text, hit.start..shown, hidden);
-    if shown < hit.end {
+    push(&mut out, text, matched.start..shown, hidden);
+    if shown < matched.end {
         out.push('…');
     }
     out.push('»');
-    push(&mut out, text, hit.end..to, hidden);
+    push(&mut out, text, matched.end..to, hidden);
     if to < text.len() {
         out.push('…');
     }
-    (out, if shown < hit.end { shown } else { to })
+    (out, if shown < matched.end { shown } else { to })
 }
 
 /// Returns the beginning of a text as an excerpt without a match.
@@ -67,14 +71,15 @@ pub(crate) fn joined(mut all: Vec<Range<usize>>) -> Vec<Range<usize>> {
 }
 
 /// Extends the range of a match so that it contains every credential with which it overlaps.
-fn widened(mut hit: Range<usize>, hidden: &[Range<usize>]) -> Range<usize> {
+fn widened(mut matched: Range<usize>, hidden: &[Range<usize>]) -> Range<usize> {
     for one in hidden {
-        let touches = one.start < hit.end && hit.start < one.end;
-        if touches || one.contains(&hit.start) {
-            hit = hit.start.min(one.start)..hit.end.max(one.end);
+        // An empty match inside a credential counts, too.
+        let overlaps = one.start < matched.end && matched.start < one.end;
+        if overlaps || one.contains(&matched.start) {
+            matched = matched.start.min(one.start)..matched.end.max(one.end);
         }
     }
-    hit
+    matched
 }
 
 /// The range of the credential that a cut at this position would split, or the empty range at the position.
@@ -90,7 +95,7 @@ fn back(text: &str, at: usize) -> usize {
     let mut first = (at, text.get(at..).and_then(|t| t.chars().next()));
     for (shown, (start, c)) in around.by_ref().enumerate() {
         let is_boundary = || !first.1.is_some_and(|first| joins(c, first));
-        if shown >= AROUND && (is_boundary() || shown >= AROUND + JOINED) {
+        if shown >= AROUND && (is_boundary() || shown >= AROUND + GRAPHEME_EXTRA) {
             break;
         }
         first = (start, Some(c));
@@ -104,7 +109,7 @@ fn ahead(text: &str, at: usize, chars: usize) -> usize {
     let mut last = None;
     for (shown, (end, c)) in after.char_indices().enumerate() {
         let is_boundary = || !last.is_some_and(|last| joins(last, c));
-        if shown >= chars && (is_boundary() || shown >= chars + JOINED) {
+        if shown >= chars && (is_boundary() || shown >= chars + GRAPHEME_EXTRA) {
             return at + end;
         }
         last = Some(c);
@@ -125,7 +130,11 @@ fn joins(first: char, second: char) -> bool {
 fn push(out: &mut String, text: &str, piece: Range<usize>, hidden: &[Range<usize>]) {
     let plain = |out: &mut String, piece: Range<usize>| {
         let piece = text.get(piece).unwrap_or_default();
-        out.extend(piece.chars().map(|c| if is_line(c) { ' ' } else { c }));
+        out.extend(
+            piece
+                .chars()
+                .map(|c| if is_break_or_control(c) { ' ' } else { c }),
+        );
     };
     let mut at = piece.start;
     for one in hidden {
@@ -138,7 +147,7 @@ fn push(out: &mut String, text: &str, piece: Range<usize>, hidden: &[Range<usize
     plain(out, at..piece.end);
 }
 
-fn is_line(c: char) -> bool {
+fn is_break_or_control(c: char) -> bool {
     c.is_control() || matches!(c, '\u{2028}' | '\u{2029}')
 }
 
@@ -194,7 +203,7 @@ mod tests {
         }
         // The length of an excerpt is limited even if the text contains a long sequence of marks.
         let marks = format!("{0}a{0} hit {0}a{0}", "\u{301}".repeat(300));
-        assert!(cut(&marks, "hit", &[]).chars().count() < 2 * (AROUND + JOINED) + 10);
+        assert!(cut(&marks, "hit", &[]).chars().count() < 2 * (AROUND + GRAPHEME_EXTRA) + 10);
     }
 
     #[test]

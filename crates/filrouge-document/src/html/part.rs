@@ -170,12 +170,12 @@ fn call(part: &Part<'_>, facts: Markup) -> Markup {
         return html! {};
     };
     html! {
-        p.label { "Arguments" (call_name(call_id.as_deref())) " " (facts) }
+        p.label { "Arguments" (call_id_label(call_id.as_deref())) " " (facts) }
         @if let Some(args) = args { (listing("", &arguments(args))) }
     }
 }
 
-fn call_name(call_id: Option<&str>) -> Markup {
+fn call_id_label(call_id: Option<&str>) -> Markup {
     html! { @if let Some(id) = call_id { " " span.meta { "call " bdi { (Shown(id)) } } } }
 }
 
@@ -193,7 +193,7 @@ fn tool_result(part: &Part<'_>, item: &Item, facts: Markup) -> Markup {
         p.label {
             "Result" @if *ok == Some(false) { " " span.pill.bad { "failed" } }
             @if let Some(ms) = latency_ms { " " span.meta { (Shown(ms)) " ms" } }
-            (call_name(call_id.as_deref())) " " (facts)
+            (call_id_label(call_id.as_deref())) " " (facts)
         }
         @if let Some(content) = content { (result_content(content, item)) }
     }

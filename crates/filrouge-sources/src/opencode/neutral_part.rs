@@ -26,18 +26,18 @@ pub(super) struct StartedCompaction {
 pub(super) struct ReadPart {
     pub(super) part: Part,
     pub(super) compaction: Option<StartedCompaction>,
-    /// The tokens of the step that ends with this part, converted by the rule of OpenCode to 0.5.
+    /// The tokens of the step that ends with this part, counted as OpenCode up to version 0.5 counts them.
     pub(super) step: Option<Tokens>,
 }
 
 /// Reads a part. A part in which a field that its kind requires is missing or has another type becomes
 /// [`PartKind::Other`], with its original JSON.
-pub(super) fn read(owner: &PartIds<'_>, text: &str) -> Result<ReadPart, Refusal> {
+pub(super) fn read(expected: &PartIds<'_>, text: &str) -> Result<ReadPart, Refusal> {
     let object = Object::parse(text)?;
     check_depth(text)?;
-    check_own_id(&object, "id", owner.part)?;
-    check_own_id(&object, "messageID", owner.message)?;
-    check_own_id(&object, "sessionID", owner.session)?;
+    check_own_id(&object, "id", expected.part)?;
+    check_own_id(&object, "messageID", expected.message)?;
+    check_own_id(&object, "sessionID", expected.session)?;
     let kind: Box<str> = object.text("type").ok_or_else(|| missing("type"))?.into();
     let state = object.object("state")?;
     let state_time = state
@@ -54,9 +54,9 @@ pub(super) fn read(owner: &PartIds<'_>, text: &str) -> Result<ReadPart, Refusal>
     let neutral = neutral_kind(&kind, &object, state.as_ref());
     Ok(ReadPart {
         part: Part {
-            id: owner.part.into(),
+            id: expected.part.into(),
             seq: None,
-            // A retry records only its time of creation.
+            // A part of type `retry` has only `created`.
             start: time.millis("start").or_else(|| time.millis("created")),
             end: time.millis("end"),
             kind: neutral.unwrap_or_else(|| PartKind::Other {
@@ -137,7 +137,7 @@ fn tool(object: &Object<'_>, state: &Object<'_>) -> Option<Tool> {
     let time = state.at("time").object();
     Some(Tool {
         call_id: object.text("callID")?.into(),
-        // A session that another tool started can belong to another program.
+        // Only `task` always starts a session of OpenCode. The ids of other tools can be those of another program.
         child: child.filter(|id| &*name == "task" || id.starts_with("ses_")),
         name,
         status,

@@ -29,20 +29,20 @@ pub(super) async fn run(config: &Config, what: &What) -> anyhow::Result<ExitCode
         return print_statement(ledger(config, Need::Existing)?).await;
     }
     if is_read_only {
-        return set(config, what, ledger(config, Need::Existing)?).await;
+        return set_and_show(config, what, ledger(config, Need::Existing)?).await;
     }
     let read = known.read();
     let is_recorded = !matches!(read, Ok(None));
-    // An operator can accept the store, or its loss, even if the record is damaged.
+    // An operator can accept the store, or its loss, even if the file that names the store last seen here is damaged.
     let seen = read.ok().flatten();
     if matches!(what, What::Accept) && is_recorded && stored_id(config)?.is_none() {
         return accept_loss(config, &known, seen.as_ref());
     }
-    let set = set(config, what, ledger_as_found(config, Need::Existing)?).await?;
+    let exit_code = set_and_show(config, what, ledger_as_found(config, Need::Existing)?).await?;
     // The next command that opens the store records it again.
     known.remove()?;
     warn_of_open_access(config, seen.as_ref())?;
-    Ok(set)
+    Ok(exit_code)
 }
 
 /// Prints a statement of the newest commit, for a witness. Fails if the store contradicts its anchor.
@@ -64,9 +64,9 @@ async fn print_statement(ready: Ready) -> anyhow::Result<ExitCode> {
 
 /// Sets the anchor to the ledger's newest commit if `what` is `init` or `accept`, and then shows it. Exit code 1 if the
 /// store contradicts the anchor.
-async fn set(config: &Config, what: &What, ready: Ready) -> anyhow::Result<ExitCode> {
+async fn set_and_show(config: &Config, what: &What, ready: Ready) -> anyhow::Result<ExitCode> {
     let Ready { ledger, anchor, .. } = ready;
-    let anchor = anchor.context("a store outside memory has an anchor")?;
+    let anchor = anchor.context("no anchor was opened for a store that is not in memory")?;
     let seen = anchor.read().ok().flatten();
     match what {
         What::Show | What::Witness => {}

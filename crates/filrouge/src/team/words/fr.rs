@@ -9,7 +9,7 @@ pub(super) static WORDS: Words = Words {
     choose_many: "[1-{n}] Reprendre celle-là  [R] Reprendre la plus récente  [N] Nouvelle session",
     in_file: "dans le fichier {file}",
     newer_file: "plus récente dans le fichier {file}",
-    held: "ouverte : {holder}",
+    held: "ouverte ailleurs : {holder}",
     nothing_begun: "Rien n’a été commencé.",
     message_one: "{n} message",
     message_many: "{n} messages",
@@ -22,7 +22,7 @@ pub(super) static WORDS: Words = Words {
     began: "Équipe {team} : {members}. /help dit ce qu’on peut faire.",
     resumed: "Reprise : {when}, {count}.",
     earlier: "note : sessions antérieures de cette équipe : {n}, la dernière {when}, {count} ; --resume la reprend",
-    drift: "Plus dans l’équipe : {names}. Leurs messages restent.",
+    drift: "Ne sont plus dans l’équipe : {names}. Leurs messages restent.",
     was_interrupted: "{id} a été interrompu quand filrouge s’est arrêté ; ce qui était dit est conservé.",
     thinking: "{name} réfléchit",
     cancelled: "annulé",
@@ -53,7 +53,7 @@ pub(super) static WORDS: Words = Words {
     waiting: "En attente : {names}. Une ligne vide les laisse continuer.",
     no_messages: "Rien n’a encore été dit.",
     not_found: "Rien trouvé.",
-    not_said: "Non dit : {why}",
+    not_said: "Message non envoyé : {why}",
     help:
         "\
 /task [TEXTE]         montrer la tâche de l’équipe, ou la fixer ; /task - l’enlève
