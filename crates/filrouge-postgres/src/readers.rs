@@ -159,7 +159,9 @@ impl Readers {
             driver,
             read_ahead: ReadAhead::in_snapshot(looked_up),
         };
-        let fetched = newest.clone().into_iter().collect();
+        let known = verified.as_ref().map_or(0, |row| row.commit_no);
+        let fetched = newest.iter().filter(|row| row.commit_no > known);
+        let fetched = fetched.cloned().collect();
         self.guard
             .follow(&view, verified, newest.as_ref(), fetched)?;
         let suspects = self.guard.suspects();

@@ -110,7 +110,7 @@ impl GrantedLease {
                 tracing::info!(tenant_id = %tenant, call_id = %call, fence, "[CALL_LOCK] released");
             }
             Ok(false) => {}
-            // The lease then expires by itself.
+            // The lease then expires.
             Err(failure) => {
                 tracing::warn!(err = %failure.code, tenant_id = %tenant, call_id = %call, fence, "[CALL_LOCK_WARN]");
             }

@@ -15,7 +15,7 @@ pub(super) struct DraftedPiece {
     pub(super) replaces: bool,
     /// The number of bytes of the piece's text that were passed to the maskers.
     processed: usize,
-    /// Whether the maskers were told that the text is complete.
+    /// Whether the maskers have been notified that the text is complete.
     complete: bool,
     /// The masked text; `None` if there is nothing to mask, so that the piece's text is drafted unchanged.
     masked_text: Option<MaskedText>,

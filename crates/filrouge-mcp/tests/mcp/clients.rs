@@ -19,7 +19,7 @@ pub(crate) async fn client(library: Library) -> Client {
     client_of(library, Own::default()).await
 }
 
-/// Like [`client`]; `own` tells the server how to recognize the client's own session.
+/// Like [`client`]; `own` defines how the server recognizes the client's own session.
 pub(crate) async fn client_of(library: Library, own: Own) -> Client {
     let (ours, theirs) = tokio::io::duplex(1 << 16);
     tokio::spawn(async move {

@@ -40,7 +40,7 @@ pub(super) fn timed_out(time: Duration) -> Why {
     ("agent_timeout", what)
 }
 
-/// Why an agent whose process ended by itself failed; `None` if it succeeded.
+/// Why an agent failed whose process exited without being stopped; `None` if it succeeded.
 pub(super) fn exited(status: io::Result<ExitStatus>) -> Option<Why> {
     let status = match status {
         Ok(status) if status.success() => return None,

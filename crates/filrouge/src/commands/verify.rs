@@ -71,6 +71,9 @@ pub(super) async fn run(
     Ok(verdict_code(verdict))
 }
 
+/// The maximum number of contradicted statements that are listed; the others are counted.
+const CONTRADICTIONS_SHOWN: usize = 10;
+
 /// A finding about the whole store.
 const fn of_store(what: String) -> Finding {
     Finding {
@@ -122,7 +125,16 @@ async fn contradictions(
         let found = statements.iter().map(|s| s.contradiction(snapshot.view));
         found.filter_map(Result::transpose).collect()
     };
-    ledger.query(compare).await
+    let mut found: Vec<String> = ledger.query(compare).await?;
+    // A store that was rolled back contradicts every later statement.
+    let more = found.len().saturating_sub(CONTRADICTIONS_SHOWN);
+    if more > 0 {
+        found.truncate(CONTRADICTIONS_SHOWN);
+        found.push(format!(
+            "{more} more statements of the witness contradict the store"
+        ));
+    }
+    Ok(found)
 }
 
 /// The verdict as text.

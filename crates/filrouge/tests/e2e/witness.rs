@@ -85,6 +85,26 @@ fn a_store_that_is_rolled_back_with_its_anchor_contradicts_the_witness() {
 }
 
 #[test]
+fn of_many_contradicted_statements_the_first_are_listed_and_the_others_counted() {
+    let world = World::on_sqlite();
+    let server = world.serve();
+    write(&server.client(), "r1");
+    server.stop();
+    let statement: Value = serde_json::from_str(&world.ok(&["anchor", "witness"])).unwrap();
+    let later = |commit_no: u64| {
+        let mut later = statement.clone();
+        later["commit_no"] = json!(commit_no);
+        format!("{later}\n")
+    };
+    let file = world.path("witness.jsonl");
+    fs::write(&file, (2..27).map(later).collect::<String>()).unwrap();
+    let done = world.run(&["verify", "--witness", &file.display().to_string()]);
+    assert_eq!(done.code, Some(1), "{done:?}");
+    assert_eq!(done.stdout.matches("is missing").count(), 10, "{done:?}");
+    assert!(done.stdout.contains("15 more statements"), "{done:?}");
+}
+
+#[test]
 fn a_printed_statement_is_read_from_a_log() {
     let world = World::new();
     let server = world.serve();
