@@ -114,12 +114,7 @@ async fn mark(client: &Client, source: &str, run: &str) -> Result<bool, Failure>
         .batch_execute(&lock_writers)
         .await
         .map_err(|e| failure(&e))?;
-    // Another process may have written to the store since the caller read its contents.
-    let resumed = match contents(client).await? {
-        TargetContents::Nothing => false,
-        TargetContents::Copy { source: existing } if existing == source => true,
-        TargetContents::Copy { .. } | TargetContents::Store => return Err(taken_over()),
-    };
+    let resumed = contents(client).await?.is_resumable(source)?;
     put(client, "copying", source).await?;
     put(client, "copier", run).await?;
     Ok(resumed)

@@ -165,7 +165,7 @@ impl Follow {
                 state_read_at = Some(Instant::now());
             }
             state.vacuum.run_if_due(connector, vacuum_due);
-            let has_waiters = guard.commits().receiver_count() > 0;
+            let has_waiters = guard.log.commits().receiver_count() > 0;
             drop(guard);
             let pause = match (&notifications, has_waiters) {
                 (None, true) => POLL_EVERY,
@@ -221,7 +221,7 @@ impl Follow {
             return std::future::pending().await;
         };
         while let Some(commit_no) = notifications.recv().await {
-            let verified = self.guard.upgrade().map(|g| g.position().commit_no);
+            let verified = self.guard.upgrade().map(|g| g.log.position().commit_no);
             if verified.is_none_or(|verified| commit_no > verified) {
                 tokio::time::sleep(SETTLE).await;
                 return;
@@ -245,7 +245,7 @@ impl Follow {
         if let Some(clock) = &self.clock {
             compare_clocks(&rows, clock)?;
         }
-        let verified = guard.newest();
+        let verified = guard.log.newest();
         let begin = format!(
             "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY{}",
             connection.local
@@ -309,16 +309,20 @@ fn examine(
     verified: Option<LogRow>,
 ) -> Result<(), Failure> {
     match rows.newest_log() {
-        Ok(newest) => guard.follow(rows, verified, newest.as_ref(), Vec::new())?,
+        Ok(newest) => guard
+            .log
+            .follow(rows, verified, newest.as_ref(), Vec::new())?,
         // The newest row of the log is malformed. The comparison, which is now due, reports this.
         Err(failure) if failure.code == ErrorCode::IntegrityError => compared.broken = true,
         Err(failure) => return Err(failure),
     }
-    let commit_no = guard.position().commit_no;
+    let commit_no = guard.log.position().commit_no;
     let due = compared.broken || commit_no != compared.commit_no;
     let age = compared.at.elapsed();
     if due && age >= compared.every || age >= COMPARE_AT_REST.max(compared.every) {
-        let cost = guard.compare(rows)?;
+        let begun = Instant::now();
+        guard.log.compare(rows)?;
+        let cost = begun.elapsed();
         *compared = Compared {
             at: Instant::now(),
             every: COMPARE_EVERY.max(cost * COMPARE_SHARE),

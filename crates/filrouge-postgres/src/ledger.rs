@@ -1,18 +1,18 @@
 //! The ledger in one PostgreSQL database.
 
-use std::sync::{Arc, Mutex, PoisonError};
-use std::thread::JoinHandle;
+use std::sync::Arc;
 
 use async_trait::async_trait;
 use filrouge_store::ledger::SnapshotQuery;
 use filrouge_store::random_id;
 use filrouge_store::verify::Suspects;
+use filrouge_store::write_queue::WriteQueue;
 use filrouge_store::{
     Backend, Command, CommittedWrite, Durability, Health, Keyring, Ledger, Position, QuerySubject,
     StoreLoad,
 };
 use filrouge_types::{Clock, ErrorCode, Failure};
-use tokio::sync::{mpsc, oneshot, watch};
+use tokio::sync::watch;
 
 use crate::clock::DatabaseClock;
 use crate::connect::Connector;
@@ -26,10 +26,7 @@ use crate::rows::{ReadAhead, Rows, SessionLookup};
 use crate::session::Driver;
 use crate::target::Target;
 use crate::transact::first_answer;
-use crate::writer::{Request, Writer, statements};
-
-/// The maximum number of writes in the queue of the writer thread; further callers wait for room in the queue.
-const QUEUE_MAX: usize = 1024;
+use crate::writer::{Writer, statements};
 
 /// The number of connections reserved for reads of the filrouge server's own data, such as API keys.
 const RESERVED: u32 = 1;
@@ -43,10 +40,7 @@ pub struct PostgresLedger {
     readers: Arc<Readers>,
     /// For reads of the server's own data.
     reserved: Arc<Readers>,
-    /// The queue of the writer thread; `None` once the ledger is closed.
-    requests: Mutex<Option<mpsc::Sender<Request>>>,
-    /// The writer thread; `None` once the ledger is closed.
-    writer: Mutex<Option<JoinHandle<()>>>,
+    writes: WriteQueue,
     store_id: String,
     /// The random name of this process as a writer.
     name: String,
@@ -79,24 +73,23 @@ impl PostgresLedger {
             (None, Some(database)) => database.clone(),
             (None, None) => Arc::new(DatabaseClock::default()),
         };
-        let (sender, receiver) = mpsc::channel(QUEUE_MAX);
         let (opened, wait) = std::sync::mpsc::channel();
         let work = {
             let (connector, guard, clock) = (connector.clone(), guard.clone(), clock.clone());
             let (options, database) = (options.clone(), database.clone());
-            move || {
+            move |requests| {
                 let result = open_writer(&options, connector, guard, clock, database.as_ref());
                 match result {
                     Ok((writer, facts)) => {
                         // Cannot fail: the thread that opens the ledger waits for this message.
                         let _ = opened.send(Ok(facts));
-                        writer.run(receiver);
+                        writer.run(requests);
                     }
                     Err(failure) => drop(opened.send(Err(failure))),
                 }
             }
         };
-        let thread = spawn("filrouge-writer", work)?;
+        let writes = WriteQueue::start(work)?;
         let facts = wait
             .recv()
             .map_err(|_| Failure::new(ErrorCode::Internal, "opening the store panicked"))??;
@@ -114,8 +107,7 @@ impl PostgresLedger {
             guard,
             keyring: options.keyring,
             connector,
-            requests: Mutex::new(Some(sender)),
-            writer: Mutex::new(Some(thread)),
+            writes,
             store_id: facts.store_id,
             name: random_id(options.entropy.as_ref())?,
             clock,
@@ -129,33 +121,6 @@ impl PostgresLedger {
     pub fn clock(&self) -> Arc<dyn Clock> {
         self.clock.clone()
     }
-
-    fn sender(&self) -> Option<mpsc::Sender<Request>> {
-        self.requests
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .clone()
-    }
-
-    /// Closes the queue of writes, and returns the writer thread, which ends when the queue is empty. Returns `None` if
-    /// the ledger is already closed.
-    fn stop(&self) -> Option<JoinHandle<()>> {
-        self.requests
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .take();
-        self.writer
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .take()
-    }
-}
-
-fn spawn(name: &str, work: impl FnOnce() + Send + 'static) -> Result<JoinHandle<()>, Failure> {
-    std::thread::Builder::new()
-        .name(name.to_owned())
-        .spawn(work)
-        .map_err(|e| unavailable(format!("cannot start the thread {name}: {e}")))
 }
 
 /// Connects, migrates the schema, compares the store's heads with its commit log, and builds the writer. Runs on the
@@ -189,7 +154,7 @@ fn open_writer(
         "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY{}",
         connection.local
     ))?;
-    guard.begin(&rows)?;
+    guard.log.begin(&rows)?;
     run("ROLLBACK")?;
     if !connection.pooled {
         let prepared = driver.wait(connection.session.prepare(&statements()));
@@ -262,29 +227,16 @@ fn follow(
         clock,
         answer_timeout: options.answer_timeout,
     };
-    spawn("filrouge-follow", move || follow.run()).map(drop)
-}
-
-fn closed() -> Failure {
-    unavailable("the store is closed").with_hint("the server is stopping; try again soon")
+    let thread = std::thread::Builder::new().name("filrouge-follow".to_owned());
+    let thread = thread.spawn(move || follow.run()).map(drop);
+    thread.map_err(|e| unavailable(format!("no thread to follow other servers: {e}")))
 }
 
 #[async_trait]
 impl Ledger for PostgresLedger {
     async fn write(&self, command: Command) -> Result<CommittedWrite, Failure> {
-        let (reply, answer) = oneshot::channel();
-        let sender = self.sender().ok_or_else(closed)?;
-        sender
-            .send(Request { command, reply })
-            .await
-            .map_err(|_| closed())?;
-        drop(sender);
-        let outcome = answer.await.map_err(|_| {
-            unavailable("the writer stopped before it answered")
-                .with_hint("retry with the same key: a committed write is not repeated")
-        })??;
         Ok(CommittedWrite {
-            outcome,
+            outcome: self.writes.write(command).await?,
             durability: self.durability,
         })
     }
@@ -309,15 +261,15 @@ impl Ledger for PostgresLedger {
     }
 
     fn commits(&self) -> watch::Receiver<u64> {
-        self.guard.commits().subscribe()
+        self.guard.log.commits().subscribe()
     }
 
     fn position(&self) -> Position {
-        self.guard.position()
+        self.guard.log.position()
     }
 
     fn anchor_position(&self) -> Position {
-        self.guard.anchor_position()
+        self.guard.log.anchor_position()
     }
 
     fn writer(&self) -> String {
@@ -338,7 +290,7 @@ impl Ledger for PostgresLedger {
     }
 
     fn health(&self) -> Health {
-        let suspects = self.guard.suspects();
+        let suspects = self.guard.log.suspects();
         let outdated = self.guard.outdated().map(|failure| failure.detail);
         Health {
             read_only: outdated.or_else(|| self.guard.refused()),
@@ -347,36 +299,20 @@ impl Ledger for PostgresLedger {
     }
 
     fn load(&self) -> StoreLoad {
-        let queued = self.sender().map_or(0, |s| QUEUE_MAX - s.capacity());
         StoreLoad {
             statements: self.connector.statements_sent(),
-            queued_writes: queued as u64,
+            queued_writes: self.writes.queued(),
         }
     }
 
     fn distrust(&self, what: String) {
-        self.guard.suspect(Suspects::everything(what));
+        self.guard.log.suspect(Suspects::everything(what));
     }
 
     async fn close(&self) {
         self.readers.close().await;
         self.reserved.close().await;
-        if let Some(thread) = self.stop() {
-            let joined = tokio::task::spawn_blocking(move || thread.join()).await;
-            if !matches!(joined, Ok(Ok(()))) {
-                tracing::error!("the writer thread ended by a panic");
-            }
-        }
+        self.writes.close().await;
         self.guard.erasure().finish().await;
-    }
-}
-
-impl Drop for PostgresLedger {
-    fn drop(&mut self) {
-        if let Some(thread) = self.stop()
-            && thread.join().is_err()
-        {
-            tracing::error!("the writer thread ended by a panic");
-        }
     }
 }

@@ -8,7 +8,6 @@ use filrouge_store::Keyring;
 use filrouge_store::ledger::SnapshotQuery;
 use filrouge_store::read::VerifiedSnapshot;
 use filrouge_store::record::MacCheck;
-use filrouge_store::verify::HeadCheck;
 use filrouge_types::{ErrorCode, Failure};
 use tokio::runtime::Handle;
 use tokio::sync::{Semaphore, oneshot};
@@ -134,7 +133,7 @@ impl Readers {
     ) -> Result<(), Failure> {
         let (mut tried, begun) = (1, Instant::now());
         let (verified, newest, session) = loop {
-            let verified = self.guard.newest();
+            let verified = self.guard.log.newest();
             match lent.begin(driver, self.transaction_timeout, lookup.as_ref()) {
                 // A malformed newest commit counts as missing: `compare_newest` then reports that commits were removed.
                 Ok((newest, session)) => {
@@ -163,19 +162,17 @@ impl Readers {
         let fetched = newest.iter().filter(|row| row.commit_no > known);
         let fetched = fetched.cloned().collect();
         self.guard
+            .log
             .follow(&view, verified, newest.as_ref(), fetched)?;
-        let suspects = self.guard.suspects();
+        let suspects = self.guard.log.suspects();
         query(&VerifiedSnapshot {
             view: &view,
             keyring: &self.keyring,
             check: self.check,
             suspects: &suspects,
-            heads: HeadCheck {
-                known: Some(self.guard.known_heads()),
-                uncommitted: &[],
-            },
+            heads: self.guard.log.head_check(),
         });
-        self.guard.suspect_found();
+        self.guard.log.suspect_found();
         Ok(())
     }
 }

@@ -10,6 +10,7 @@ use filrouge_store::rows::{
     CheckpointRow, DraftChunk, DraftRow, EventPlace, EventRow, KeyRow, LogRow, NoteRow, SessionPk,
     StoredSession, TurnRow, View, event_key, item_key, request_key,
 };
+use filrouge_store::write_queue::GroupTx;
 use filrouge_types::{
     EventKey, Failure, ItemId, RequestId, SessionId, TenantId, Timestamp, TurnId,
 };
@@ -46,15 +47,6 @@ impl<'c> Stage<'c> {
         }
     }
 
-    pub(crate) const fn puts(&self) -> u64 {
-        self.puts
-    }
-
-    /// Whether a statement has failed in this transaction.
-    pub(crate) fn failed(&self) -> bool {
-        self.rows.session.failed()
-    }
-
     /// Returns the buffered rows, which the caller must send.
     pub(crate) fn into_pending(self) -> Pending {
         self.pending.into_inner()
@@ -70,6 +62,16 @@ impl<'c> Stage<'c> {
             *pending = Pending::default();
         }
         Ok(&self.rows)
+    }
+}
+
+impl GroupTx for Stage<'_> {
+    fn rows_written(&self) -> u64 {
+        self.puts
+    }
+
+    fn is_unusable(&self) -> bool {
+        self.rows.session.failed()
     }
 }
 

@@ -1,14 +1,12 @@
 //! One transaction of the writer: applies a group of writes and commits it, or finds out whether it was committed.
 
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::pin;
 use std::time::Duration;
 
-use filrouge_store::command::Outcome;
 use filrouge_store::copy::unfinished;
-use filrouge_store::rows::{LogRow, View};
-use filrouge_store::rules::{self, CommitGroup, RuleContext};
-use filrouge_types::{ErrorCode, Failure, Timestamp};
+use filrouge_store::rows::View;
+use filrouge_store::write_queue::{Aborted, GroupOutcome, Request, apply_group, is_store_failure};
+use filrouge_types::{ErrorCode, Failure};
 use tokio::sync::Notify;
 use tokio::try_join;
 use tokio_postgres::Error;
@@ -18,25 +16,7 @@ use crate::rows::{ReadAhead, Rows, int, read_log};
 use crate::session::{Param, Session};
 use crate::stage::{LOCK, LOG_AT, Pending, Stage, Wanted};
 use crate::vacuum;
-use crate::writer::{Request, Writer, is_store_failure};
-
-/// What the transaction of a group of writes does.
-pub(crate) struct GroupOutcome {
-    /// The outcome of each write, in the order of the group.
-    pub(crate) outcomes: Vec<Result<Outcome, Failure>>,
-    /// The row of the commit log; `None` if the group wrote nothing.
-    pub(crate) log: Option<LogRow>,
-    /// Whether the group redacts or erases contents, so that the tables must be vacuumed.
-    pub(crate) erases: bool,
-}
-
-/// The reason why a transaction was rolled back.
-pub(crate) enum Aborted {
-    /// One write failed after it had written rows, or its failure made the transaction unusable.
-    Write(Failure),
-    /// The store failed.
-    Store(Failure),
-}
+use crate::writer::Writer;
 
 /// The reason why it is not known that a transaction was committed.
 pub(crate) enum NotCommitted {
@@ -142,7 +122,7 @@ impl Writer {
         // This must be read before the database is queried. Suppose that this transaction loses its lock, other servers
         // commit, and the watch of this process verifies these commits. If the newest verified commit were read only
         // then, the transaction's rows would seem to lack it, as if somebody had removed it.
-        let verified = self.guard.newest();
+        let verified = self.guard.log.newest();
         let verified_no = verified.as_ref().map_or(0, |row| row.commit_no);
         let wanted = Wanted::by(group.iter().map(|r| &r.command), &self.keyring);
         let begin = format!("{BEGIN}{}", connection.local);
@@ -176,70 +156,20 @@ impl Writer {
         }
         let commits = fetched.commits.clone();
         self.guard
+            .log
             .follow(&rows(), verified, fetched.commits.first(), commits)
             .map_err(lost_or_store)?;
         // The database's clock decides whether a lease has ended, whatever this process's own clock shows.
         let database_time = fetched.now.filter(|_| self.uses_database_time);
         let now = database_time.unwrap_or_else(|| self.clock.now());
         let mut stage = Stage::new(rows(), fetched);
-        // A panic in the rules must fail the write that caused it, and must not end the writer's thread.
-        let applied = catch_unwind(AssertUnwindSafe(|| self.apply_all(&mut stage, group, now)));
-        self.guard.suspect_found();
-        let applied = applied.unwrap_or_else(|_| {
-            let what = "a write panicked; the panic is in the log";
-            Err(Aborted::Write(Failure::new(ErrorCode::Internal, what)))
-        });
+        let verified = (&self.guard.log, &*self.keyring);
+        let applied = apply_group(&mut stage, group, verified, (self.entropy.as_ref(), now));
         match applied {
-            Ok(done) => Ok((done, stage.into_pending())),
+            Ok(done) => Ok((Box::new(done), stage.into_pending())),
             Err(Aborted::Store(failure)) => Err(lost_or_store(failure)),
             Err(aborted) => Err(aborted.into()),
         }
-    }
-
-    /// Applies the rules to each write of the group, and writes the row of the commit log.
-    fn apply_all(
-        &self,
-        stage: &mut Stage<'_>,
-        group: &[Request],
-        now: Timestamp,
-    ) -> Result<Box<GroupOutcome>, Aborted> {
-        let suspects = self.guard.suspects();
-        let ctx = RuleContext {
-            keyring: &self.keyring,
-            entropy: self.entropy.as_ref(),
-            now,
-            suspects: &suspects,
-            known_heads: Some(self.guard.known_heads()),
-        };
-        let mut log = CommitGroup::begin(stage, ctx.keyring).map_err(Aborted::Store)?;
-        let mut outcomes = Vec::with_capacity(group.len());
-        let mut erases = false;
-        for request in group {
-            let before = stage.puts();
-            match rules::apply(stage, &mut log, &ctx, &request.command) {
-                Err(failure) if is_store_failure(&failure) => return Err(Aborted::Store(failure)),
-                // This write was refused after it had written rows, which must not be committed with the other writes.
-                Err(failure) if stage.puts() != before => return Err(Aborted::Write(failure)),
-                // After a failed statement, PostgreSQL refuses all further statements of the transaction.
-                Err(failure) if failure.code == ErrorCode::Internal || stage.failed() => {
-                    return Err(Aborted::Write(failure));
-                }
-                outcome => {
-                    erases |= match &outcome {
-                        Ok(Outcome::Redacted(r)) => !r.replayed,
-                        Ok(Outcome::Erased(_)) => stage.puts() != before,
-                        _ => false,
-                    };
-                    outcomes.push(outcome);
-                }
-            }
-        }
-        let log = log.finish(stage, &ctx).map_err(Aborted::Store)?;
-        Ok(Box::new(GroupOutcome {
-            outcomes,
-            log,
-            erases,
-        }))
     }
 
     /// Sends the buffered rows and commits, in one round trip.

@@ -7,34 +7,23 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use filrouge_store::command::{Command, Outcome};
-use filrouge_store::read::in_session;
+use filrouge_store::command::Outcome;
+use filrouge_store::write_queue::{
+    Aborted, GroupOutcome, Request, Requests, collect, is_store_failure, serve,
+};
 use filrouge_store::{Entropy, Keyring};
 use filrouge_types::{Clock, ErrorCode, Failure};
-use tokio::sync::{mpsc, oneshot};
 
 use crate::connect::{Connection, Connector};
 use crate::error::unavailable;
 use crate::guard::Guard;
 use crate::session::{Driver, Sql};
 use crate::stage::STATEMENTS;
-use crate::transact::{Aborted, GroupOutcome, NotCommitted};
+use crate::transact::NotCommitted;
 use crate::{migrate, vacuum};
 
-/// The maximum number of writes per transaction. It limits how long a write waits for the others.
-const GROUP_MAX: usize = 256;
-/// A group accepts no further write once its writes have this many bytes.
-const GROUP_BYTES: usize = 32 << 20;
 /// The delay before a retry after the connection was lost.
 const RETRY_EVERY: Duration = Duration::from_millis(100);
-
-type Reply = oneshot::Sender<Result<Outcome, Failure>>;
-
-/// A write, and the channel for its answer.
-pub(crate) struct Request {
-    pub(crate) command: Command,
-    pub(crate) reply: Reply,
-}
 
 /// The writer, which has its own thread and its own connection.
 pub(crate) struct Writer {
@@ -81,42 +70,12 @@ impl Lost {
 }
 
 impl Writer {
-    /// Serves requests until every sender of the queue is dropped.
-    pub(crate) fn run(mut self, mut requests: mpsc::Receiver<Request>) {
-        let mut group = Vec::with_capacity(GROUP_MAX);
+    /// Serves requests until the queue is closed.
+    pub(crate) fn run(mut self, mut requests: Requests) {
         while let Some(first) = self.driver.wait(requests.recv()) {
-            let mut bytes = first.command.write.content_len();
-            group.push(first);
-            while group.len() < GROUP_MAX && bytes < GROUP_BYTES {
-                match requests.try_recv() {
-                    Ok(next) => {
-                        bytes += next.command.write.content_len();
-                        group.push(next);
-                    }
-                    Err(_) => break,
-                }
-            }
-            self.serve(&mut group);
-        }
-    }
-
-    /// Runs a group, and answers all its requests. If one write makes the transaction of several writes fail, each
-    /// write gets its own transaction.
-    fn serve(&mut self, group: &mut Vec<Request>) {
-        match self.settle(group) {
-            Ok(outcomes) => {
-                for (request, outcome) in group.drain(..).zip(outcomes) {
-                    answer(request.reply, outcome);
-                }
-            }
-            Err(Aborted::Write(_)) if group.len() > 1 => {
-                for request in std::mem::take(group) {
-                    self.serve(&mut vec![request]);
-                }
-            }
-            Err(Aborted::Write(failure) | Aborted::Store(failure)) => {
-                answer_all(group, &failure);
-            }
+            serve(collect(first, &mut requests), &mut |group| {
+                self.settle(group)
+            });
         }
     }
 
@@ -136,7 +95,7 @@ impl Writer {
                     if let Some(log) = done.log.as_ref().filter(|_| done.erases) {
                         self.guard.erasure().begin(log.commit_no);
                     }
-                    self.guard.advance(done.log);
+                    self.guard.log.advance(done.log);
                     return Ok(done.outcomes);
                 }
                 // The lost transaction was certainly not committed: run it again.
@@ -248,14 +207,6 @@ impl Writer {
     }
 }
 
-/// Whether the store itself failed, perhaps in the middle of a write. Other failures are refusals by the rules.
-pub(crate) const fn is_store_failure(failure: &Failure) -> bool {
-    matches!(
-        failure.code,
-        ErrorCode::StoreUnavailable | ErrorCode::StoreFull | ErrorCode::StoreReadOnly
-    )
-}
-
 /// The error that callers get after the last retry. `committing`: it is unknown whether the write was committed.
 fn given_up(failure: Failure, committing: bool) -> Failure {
     if committing {
@@ -271,22 +222,4 @@ fn given_up(failure: Failure, committing: bool) -> Failure {
         None => "try again soon, with the same key".to_owned(),
     };
     failure.with_hint(hint)
-}
-
-fn answer_all(group: &mut Vec<Request>, failure: &Failure) {
-    for request in group.drain(..) {
-        let refusal = Err(failure.clone());
-        let refusal = match request.command.write.session_id() {
-            Some(id) => in_session(id, refusal),
-            None => refusal,
-        };
-        answer(request.reply, refusal);
-    }
-}
-
-fn answer(reply: Reply, outcome: Result<Outcome, Failure>) {
-    if reply.send(outcome).is_err() {
-        // The caller no longer waits. A committed write remains, and a retry with the same key finds it.
-        tracing::debug!("the caller of this write has gone");
-    }
 }

@@ -140,12 +140,7 @@ impl CopyTarget for SqliteCopyTarget {
         let run = random()?;
         let tx = conn.transaction_with_behavior(TransactionBehavior::Immediate);
         let tx = tx.map_err(failure)?;
-        // Another process may have written to the file since it was examined.
-        let resumed = match contents(&tx)? {
-            TargetContents::Nothing => false,
-            TargetContents::Copy { source: existing } if existing == source => true,
-            TargetContents::Copy { .. } | TargetContents::Store => return Err(taken_over()),
-        };
+        let resumed = contents(&tx)?.is_resumable(source)?;
         put(&tx, "copying", source)?;
         put(&tx, "copier", &run)?;
         tx.commit().map_err(failure)?;

@@ -7,16 +7,15 @@
 //! suspects, whose reads and writes are refused.
 
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
 use filrouge_store::record::MacCheck;
 use filrouge_store::rows::{LogRow, View};
-use filrouge_store::verify::{KnownHeads, Suspects};
+use filrouge_store::verify::{Suspects, VerifiedLog};
 use filrouge_store::{Keyring, Position};
 use filrouge_types::{Clock, ErrorCode, Failure};
 use rusqlite::Connection;
-use tokio::sync::watch;
 
 use crate::error::failure;
 use crate::rows::Rows;
@@ -28,27 +27,16 @@ const COMPARE_EVERY_MICROS: i64 = 1_000_000;
 const COMPARE_SHARE: i64 = 50;
 
 pub(crate) struct Guard {
-    keyring: Arc<Keyring>,
-    /// `Unverified` if there are no keys. Foreign changes are then not detected, because a comparison needs the keys;
-    /// the operator was warned.
-    check: MacCheck,
+    /// Without keys, it detects no foreign changes; the operator was warned.
+    pub(crate) log: VerifiedLog,
     clock: Arc<dyn Clock>,
-    /// The newest commit that was verified.
-    newest: Mutex<Option<LogRow>>,
-    /// The newest verified commit that may contain more than drafts.
-    anchor_position: Mutex<Position>,
     watch: Mutex<Watch>,
     /// True from the start of a commit of this process until `watch` has recorded it.
     committing: AtomicBool,
-    /// The sessions and other data that were changed outside filrouge.
-    suspects: RwLock<Arc<Suspects>>,
-    known_heads: KnownHeads,
     /// The reason why this process no longer writes to the store; `None` while it does.
     read_only: Mutex<Option<String>>,
     /// Whether the newest write found the disk full.
     full: AtomicBool,
-    /// Publishes the newest commit's number.
-    commits: watch::Sender<u64>,
 }
 
 /// What is known about changes of the file.
@@ -69,17 +57,6 @@ fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-fn position(row: Option<&LogRow>) -> Position {
-    Position {
-        commit_no: number(row),
-        link: row.map_or([0; 16], |r| r.link),
-    }
-}
-
-fn number(row: Option<&LogRow>) -> u64 {
-    row.map_or(0, |r| r.commit_no)
-}
-
 impl Guard {
     /// Compares all sessions of a store that is being opened with its log; keeps `conn` to detect foreign changes.
     pub(crate) fn new(
@@ -89,8 +66,7 @@ impl Guard {
         check: MacCheck,
     ) -> Result<Self, Failure> {
         let guard = Self {
-            newest: Mutex::default(),
-            anchor_position: Mutex::new(position(None)),
+            log: VerifiedLog::new(keyring, check),
             watch: Mutex::new(Watch {
                 conn,
                 seen: None,
@@ -98,63 +74,20 @@ impl Guard {
                 compare_every: COMPARE_EVERY_MICROS,
                 comparison_due: false,
             }),
-            keyring,
-            check,
             clock,
             committing: AtomicBool::new(false),
-            suspects: RwLock::default(),
-            known_heads: KnownHeads::default(),
             read_only: Mutex::default(),
             full: AtomicBool::new(false),
-            commits: watch::Sender::new(0),
         };
         let mut watch = locked(&guard.watch);
         let conn = &watch.conn;
         let seen = in_snapshot(conn, |rows| {
-            if check == MacCheck::Keyed {
-                guard.suspect(guard.known_heads.compare(rows, &guard.keyring)?);
-            }
-            match rows.newest_log() {
-                Ok(newest) => guard.advance(newest),
-                // The comparison above has already made the whole store suspect because of this failure.
-                Err(failure) if failure.code == ErrorCode::IntegrityError => {}
-                Err(failure) => return Err(failure),
-            }
+            guard.log.begin(rows)?;
             data_version(rows.0)
         })?;
         watch.seen = Some(seen);
         drop(watch);
         Ok(guard)
-    }
-
-    /// The sessions and other data that were changed outside filrouge, as known so far.
-    pub(crate) fn suspects(&self) -> Arc<Suspects> {
-        self.suspects
-            .read()
-            .unwrap_or_else(PoisonError::into_inner)
-            .clone()
-    }
-
-    /// The newest verified state of all heads and notes.
-    pub(crate) const fn known_heads(&self) -> &KnownHeads {
-        &self.known_heads
-    }
-
-    /// Adds the changed data that reads and writes found to the suspects.
-    pub(crate) fn suspect_found(&self) {
-        self.suspect(self.known_heads.take_found());
-    }
-
-    /// Adds sessions and other data that were changed outside filrouge to the suspects, which are never cleared.
-    pub(crate) fn suspect(&self, more: Suspects) {
-        if !more.is_empty() {
-            tracing::error!(suspects = %more, "the store was changed outside filrouge");
-            let mut suspects = self
-                .suspects
-                .write()
-                .unwrap_or_else(PoisonError::into_inner);
-            *suspects = Arc::new(suspects.and(more));
-        }
     }
 
     /// The reason why this process no longer writes to the store; `None` while it does.
@@ -190,7 +123,7 @@ impl Guard {
     pub(crate) fn committed(&self, row: Option<LogRow>, unchanged: bool) {
         let mut watch = locked(&self.watch);
         if let Some(row) = row {
-            self.advance(Some(row));
+            self.log.advance(Some(row));
             if unchanged {
                 watch.seen = data_version(&watch.conn).ok();
             }
@@ -198,41 +131,10 @@ impl Guard {
         self.committing.store(false, Ordering::SeqCst);
     }
 
-    /// Records the newest verified commit, and announces its number.
-    fn advance(&self, row: Option<LogRow>) {
-        let mut newest = locked(&self.newest);
-        if number(row.as_ref()) > number(newest.as_ref()) {
-            let next = number(row.as_ref()) == number(newest.as_ref()) + 1;
-            if !(next && row.as_ref().is_some_and(LogRow::is_drafts)) {
-                *locked(&self.anchor_position) = position(row.as_ref());
-            }
-            if let Some(row) = &row {
-                self.known_heads.advance(row);
-            }
-            self.commits.send_replace(number(row.as_ref()));
-            *newest = row;
-        }
-    }
-
-    /// The position of the newest verified commit that may contain more than drafts: the one to anchor.
-    pub(crate) fn anchor_position(&self) -> Position {
-        *locked(&self.anchor_position)
-    }
-
-    /// Publishes the number of the newest commit.
-    pub(crate) const fn commits(&self) -> &watch::Sender<u64> {
-        &self.commits
-    }
-
-    /// The position of the newest verified commit.
-    pub(crate) fn position(&self) -> Position {
-        position(locked(&self.newest).as_ref())
-    }
-
     /// Checks for changes of the file that this process did not make. The caller must begin its snapshot before this
     /// call: then everything in the snapshot has been checked when the call returns.
     pub(crate) fn check_foreign_changes(&self) -> Result<(), Failure> {
-        if self.check == MacCheck::Unverified {
+        if self.log.is_unverified() {
             return Ok(());
         }
         let mut watch = locked(&self.watch);
@@ -248,26 +150,28 @@ impl Guard {
             return Ok(());
         }
         // The newest verified commit is read before the snapshot begins, so the snapshot must contain it.
-        let verified = locked(&self.newest).clone();
+        let verified = self.log.newest();
         let conn = &watch.conn;
-        let (version, newest, compared) = in_snapshot(conn, |rows| {
+        let (version, compared) = in_snapshot(conn, |rows| {
             let version = data_version(rows.0)?;
-            let newest = match self.follow(rows, verified.as_ref())? {
-                Ok(newest) => newest,
-                Err(what) => {
-                    self.suspect(Suspects::everything(what));
-                    return Ok((version, None, None));
+            match rows.newest_log() {
+                Ok(newest) => {
+                    let log = &self.log;
+                    log.follow(rows, verified.clone(), newest.as_ref(), Vec::new())?;
                 }
-            };
-            let explained = !changed || number(newest.as_ref()) > number(verified.as_ref());
+                Err(failure) if failure.code == ErrorCode::IntegrityError => {
+                    self.log.suspect(Suspects::everything(failure.detail));
+                }
+                Err(failure) => return Err(failure),
+            }
+            let explained = !changed || self.log.position() != Position::of(verified.as_ref());
             if explained && !interval_over {
-                return Ok((version, newest, None));
+                return Ok((version, None));
             }
             let begun = Instant::now();
-            self.suspect(self.known_heads.compare(rows, &self.keyring)?);
-            Ok((version, newest, Some(begun.elapsed())))
+            self.log.compare(rows)?;
+            Ok((version, Some(begun.elapsed())))
         })?;
-        self.advance(newest);
         watch.seen = Some(version);
         watch.comparison_due = compared.is_none();
         if let Some(cost) = compared {
@@ -276,52 +180,6 @@ impl Guard {
             watch.compare_every = COMPARE_EVERY_MICROS.max(cost.saturating_mul(COMPARE_SHARE));
         }
         Ok(())
-    }
-
-    /// The store's newest commit, if all commits after `verified` continue its chain. The inner error describes how the
-    /// log was changed outside filrouge.
-    fn follow(
-        &self,
-        view: &Rows<'_>,
-        verified: Option<&LogRow>,
-    ) -> Result<Result<Option<LogRow>, String>, Failure> {
-        let newest = match view.newest_log() {
-            Err(failure) if failure.code == ErrorCode::IntegrityError => {
-                return Ok(Err(failure.detail));
-            }
-            newest => newest?,
-        };
-        let (before, after) = (number(verified), number(newest.as_ref()));
-        if after < before {
-            return Ok(Err(format!(
-                "commits {} to {before} were removed",
-                after + 1
-            )));
-        }
-        if after == before {
-            let same = verified == newest.as_ref();
-            return Ok(same
-                .then_some(newest)
-                .ok_or_else(|| format!("commit {after} was changed")));
-        }
-        let mut previous = verified.cloned();
-        while number(previous.as_ref()) < after {
-            let rows = match view.log(number(previous.as_ref()), 1024) {
-                Err(failure) if failure.code == ErrorCode::IntegrityError => {
-                    return Ok(Err(failure.detail));
-                }
-                rows => rows?,
-            };
-            for row in rows {
-                if row.follows(previous.as_ref(), &self.keyring) == Some(false) {
-                    let what = format!("the commit log is broken at commit {}", row.commit_no);
-                    return Ok(Err(what));
-                }
-                self.known_heads.advance(&row);
-                previous = Some(row);
-            }
-        }
-        Ok(Ok(previous))
     }
 }
 

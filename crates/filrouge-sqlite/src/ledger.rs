@@ -2,22 +2,21 @@
 
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::thread::JoinHandle;
 use std::time::Duration;
 
 use async_trait::async_trait;
 use filrouge_store::ledger::SnapshotQuery;
 use filrouge_store::read::VerifiedSnapshot;
 use filrouge_store::record::MacCheck;
-use filrouge_store::verify::HeadCheck;
 use filrouge_store::verify::Suspects;
+use filrouge_store::write_queue::{WriteQueue, closed};
 use filrouge_store::{
     Backend, Command, CommittedWrite, Durability, Health, Keyring, Ledger, Position, QuerySubject,
     StoreLoad,
 };
 use filrouge_types::{ErrorCode, Failure};
 use rusqlite::Connection;
-use tokio::sync::{Semaphore, mpsc, oneshot, watch};
+use tokio::sync::{Semaphore, watch};
 
 use crate::copy_target::refuse_unfinished;
 use crate::erasure::Erasure;
@@ -26,13 +25,10 @@ use crate::migrate;
 use crate::open::{self, Options};
 use crate::presence::Presence;
 use crate::rows::statements;
-use crate::writer::{Request, Writer};
+use crate::writer::Writer;
 
 /// How often the ledger checks for commits of other processes while a receiver waits for them.
 const CHECK_EVERY: Duration = Duration::from_millis(50);
-
-/// The maximum number of queued writes; further callers wait for room in the queue.
-const QUEUE_MAX: usize = 1024;
 
 /// The part of a ledger that queries on other threads use too.
 struct Shared {
@@ -54,10 +50,7 @@ pub struct SqliteLedger {
     slots: Arc<Semaphore>,
     /// One permit, reserved for the server's own queries.
     reserved_slot: Arc<Semaphore>,
-    /// The writer's queue; `None` once the ledger is closed, and if it was opened read-only.
-    requests: Mutex<Option<mpsc::Sender<Request>>>,
-    /// The writer thread.
-    writer: Mutex<Option<JoinHandle<()>>>,
+    writes: WriteQueue,
     store_id: String,
     presence: Presence,
 }
@@ -90,9 +83,9 @@ impl SqliteLedger {
             .map(|_| reader())
             .collect::<Result<Vec<_>, Failure>>()?;
         let slots = Arc::new(Semaphore::new(readers.len()));
-        let (sender, thread) = match writer_parts {
+        let writes = match writer_parts {
             Some(parts) => start_writer(parts, &guard, &options)?,
-            None => (None, None),
+            None => WriteQueue::refusing(),
         };
         follow(&guard)?;
         Ok(Self {
@@ -107,8 +100,7 @@ impl SqliteLedger {
             }),
             slots,
             reserved_slot: Arc::new(Semaphore::new(1)),
-            requests: Mutex::new(sender),
-            writer: Mutex::new(thread),
+            writes,
             store_id,
             presence,
         })
@@ -125,26 +117,6 @@ impl SqliteLedger {
         });
         work.await
             .map_err(|e| Failure::new(ErrorCode::Internal, format!("a read failed: {e}")))?
-    }
-
-    /// The writer's queue.
-    fn sender(&self) -> Option<mpsc::Sender<Request>> {
-        self.requests
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .clone()
-    }
-
-    /// Closes the writer's queue, so that the writer thread ends after the queued writes; returns the thread.
-    fn stop(&self) -> Option<JoinHandle<()>> {
-        self.requests
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .take();
-        self.writer
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .take()
     }
 }
 
@@ -172,14 +144,11 @@ fn read_store_id(options: &Options) -> Result<String, Failure> {
     migrate::store_id(&conn)
 }
 
-type Requests = Option<mpsc::Sender<Request>>;
-
 fn start_writer(
     (conn, erasure, seen): WriterParts,
     guard: &Arc<Guard>,
     options: &Options,
-) -> Result<(Requests, Option<JoinHandle<()>>), Failure> {
-    let (sender, receiver) = mpsc::channel(QUEUE_MAX);
+) -> Result<WriteQueue, Failure> {
     let writer = Writer {
         conn,
         erasure,
@@ -189,14 +158,7 @@ fn start_writer(
         entropy: options.entropy.clone(),
         clock: options.clock.clone(),
     };
-    let thread = std::thread::Builder::new()
-        .name("filrouge-writer".to_owned())
-        .spawn(move || writer.run(receiver))
-        .map_err(|e| {
-            let what = format!("no thread for the writer: {e}");
-            Failure::new(ErrorCode::StoreUnavailable, what)
-        })?;
-    Ok((Some(sender), Some(thread)))
+    WriteQueue::start(|requests| writer.run(requests))
 }
 
 /// Starts a thread that checks for commits of other processes as long as the ledger exists. It checks only while
@@ -207,7 +169,7 @@ fn follow(guard: &Arc<Guard>) -> Result<(), Failure> {
         loop {
             std::thread::sleep(CHECK_EVERY);
             let Some(guard) = guard.upgrade() else { return };
-            if guard.commits().receiver_count() == 0 {
+            if guard.log.commits().receiver_count() == 0 {
                 continue;
             }
             if let Err(error) = guard.check_foreign_changes() {
@@ -222,11 +184,6 @@ fn follow(guard: &Arc<Guard>) -> Result<(), Failure> {
     })
 }
 
-fn closed() -> Failure {
-    Failure::new(ErrorCode::StoreUnavailable, "the store is closed")
-        .with_hint("the server is stopping; try again soon")
-}
-
 impl Shared {
     /// Runs a query in one snapshot.
     fn inspect(&self, query: SnapshotQuery) -> Result<(), Failure> {
@@ -237,18 +194,15 @@ impl Shared {
         };
         let result = in_snapshot(&reader, |rows| {
             self.guard.check_foreign_changes()?;
-            let suspects = self.guard.suspects();
+            let suspects = self.guard.log.suspects();
             query(&VerifiedSnapshot {
                 view: rows,
                 keyring: &self.keyring,
                 check: self.check,
                 suspects: &suspects,
-                heads: HeadCheck {
-                    known: Some(self.guard.known_heads()),
-                    uncommitted: &[],
-                },
+                heads: self.guard.log.head_check(),
             });
-            self.guard.suspect_found();
+            self.guard.log.suspect_found();
             Ok(())
         });
         if reader.is_autocommit() {
@@ -265,22 +219,8 @@ impl Shared {
 #[async_trait]
 impl Ledger for SqliteLedger {
     async fn write(&self, command: Command) -> Result<CommittedWrite, Failure> {
-        let (reply, answer) = oneshot::channel();
-        let sender = self.sender().ok_or_else(closed)?;
-        sender
-            .send(Request { command, reply })
-            .await
-            .map_err(|_| closed())?;
-        drop(sender);
-        let outcome = answer.await.map_err(|_| {
-            Failure::new(
-                ErrorCode::StoreUnavailable,
-                "the writer stopped before it answered",
-            )
-            .with_hint("retry with the same key: a committed write is not repeated")
-        })??;
         Ok(CommittedWrite {
-            outcome,
+            outcome: self.writes.write(command).await?,
             durability: Durability::Flushed,
         })
     }
@@ -302,11 +242,11 @@ impl Ledger for SqliteLedger {
     }
 
     fn commits(&self) -> watch::Receiver<u64> {
-        self.shared.guard.commits().subscribe()
+        self.shared.guard.log.commits().subscribe()
     }
 
     fn position(&self) -> Position {
-        self.shared.guard.position()
+        self.shared.guard.log.position()
     }
 
     fn writer(&self) -> String {
@@ -318,7 +258,7 @@ impl Ledger for SqliteLedger {
     }
 
     fn anchor_position(&self) -> Position {
-        self.shared.guard.anchor_position()
+        self.shared.guard.log.anchor_position()
     }
 
     fn store_id(&self) -> &str {
@@ -330,7 +270,7 @@ impl Ledger for SqliteLedger {
     }
 
     fn health(&self) -> Health {
-        let suspects = self.shared.guard.suspects();
+        let suspects = self.shared.guard.log.suspects();
         Health {
             read_only: self.shared.guard.why_no_writes(),
             integrity: (!suspects.is_empty()).then(|| suspects.to_string()),
@@ -338,37 +278,21 @@ impl Ledger for SqliteLedger {
     }
 
     fn load(&self) -> StoreLoad {
-        let queued = self.sender().map_or(0, |s| QUEUE_MAX - s.capacity());
         StoreLoad {
             statements: statements(),
-            queued_writes: queued as u64,
+            queued_writes: self.writes.queued(),
         }
     }
 
     fn distrust(&self, what: String) {
-        self.shared.guard.suspect(Suspects::everything(what));
+        self.shared.guard.log.suspect(Suspects::everything(what));
     }
 
     async fn close(&self) {
         self.slots.close();
         self.reserved_slot.close();
-        if let Some(thread) = self.stop() {
-            let joined = tokio::task::spawn_blocking(move || thread.join()).await;
-            if !matches!(joined, Ok(Ok(()))) {
-                tracing::error!("the writer thread ended by a panic");
-            }
-        }
+        self.writes.close().await;
         self.shared.pool().clear();
         self.presence.leave();
-    }
-}
-
-impl Drop for SqliteLedger {
-    fn drop(&mut self) {
-        if let Some(thread) = self.stop()
-            && thread.join().is_err()
-        {
-            tracing::error!("the writer thread ended by a panic");
-        }
     }
 }

@@ -9,7 +9,7 @@ use tokio::sync::watch;
 use crate::command::{Command, Outcome, Scope};
 use crate::keyring::{Keyring, MAC_BYTES};
 use crate::read::VerifiedSnapshot;
-use crate::rows::View;
+use crate::rows::{LogRow, View};
 
 mod layer;
 mod queries;
@@ -23,6 +23,17 @@ pub struct Position {
     pub commit_no: u64,
     /// The commit's link.
     pub link: [u8; MAC_BYTES],
+}
+
+impl Position {
+    /// The position of this commit; number 0 for `None`.
+    #[must_use]
+    pub fn of(row: Option<&LogRow>) -> Self {
+        Self {
+            commit_no: row.map_or(0, |row| row.commit_no),
+            link: row.map_or([0; MAC_BYTES], |row| row.link),
+        }
+    }
 }
 
 filrouge_types::words!(

@@ -23,6 +23,7 @@ pub mod schema;
 pub mod server_url;
 pub mod text_index;
 pub mod verify;
+pub mod write_queue;
 
 mod codec;
 mod digest;

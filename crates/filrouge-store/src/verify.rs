@@ -17,6 +17,7 @@ mod known_heads;
 mod rebuilt;
 mod side_rows;
 mod suspects;
+mod verified_log;
 
 pub use finding::Finding;
 pub use heads::compare_with_log;
@@ -24,6 +25,7 @@ pub(crate) use heads::newest_commit;
 pub use known_heads::{HeadCheck, KnownHeads};
 pub(crate) use rebuilt::RebuiltSession;
 pub use suspects::Suspects;
+pub use verified_log::VerifiedLog;
 
 /// A callback for progress: receives the number of checked sessions and the total; an error stops the verification.
 pub type OnProgress<'a> = &'a mut dyn FnMut(u64, u64) -> Result<(), Failure>;

@@ -21,6 +21,20 @@ pub enum TargetContents {
     Store,
 }
 
+impl TargetContents {
+    /// Whether a copy from `source` continues an unfinished one. The caller's transaction excludes other writers.
+    ///
+    /// # Errors
+    /// [`taken_over`] if something else was written to the target since it was first examined.
+    pub fn is_resumable(&self, source: &str) -> Result<bool, Failure> {
+        match self {
+            Self::Nothing => Ok(false),
+            Self::Copy { source: existing } if existing == source => Ok(true),
+            Self::Copy { .. } | Self::Store => Err(taken_over()),
+        }
+    }
+}
+
 /// A store that is marked as an unfinished copy.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct StartedCopy {

@@ -58,7 +58,7 @@ struct Known {
 
 impl Known {
     fn commit_no(&self) -> u64 {
-        self.newest.as_ref().map_or(0, |row| row.commit_no)
+        number(self.newest.as_ref())
     }
 }
 
@@ -83,6 +83,47 @@ pub(super) fn damaged(what: String) -> Failure {
 pub(super) fn entries(row: &LogRow) -> Result<Vec<LogEntry>, Failure> {
     row.entries()
         .ok_or_else(|| damaged(format!("commit {} is malformed", row.commit_no)))
+}
+
+/// The maximum number of commits that one query reads.
+const COMMITS: usize = 1024;
+
+/// The number of a commit; 0 for `None`.
+pub(super) fn number(row: Option<&LogRow>) -> u64 {
+    row.map_or(0, |row| row.commit_no)
+}
+
+/// Reads the commits of `view` after `previous`, up to number `last` or the end of the log, and passes them to `each`.
+/// Fails at the first one that does not continue the chain. `fetched` are commits that were already read; they are
+/// used if they directly follow `previous`. Returns the last commit.
+pub(super) fn follow_log<V: View + ?Sized>(
+    view: &V,
+    keyring: &Keyring,
+    (mut previous, last): (Option<LogRow>, u64),
+    mut fetched: Vec<LogRow>,
+    mut each: impl FnMut(&LogRow) -> Result<(), Failure>,
+) -> Result<Option<LogRow>, Failure> {
+    let next = number(previous.as_ref()) + 1;
+    fetched.retain(|row| row.commit_no >= next);
+    fetched.sort_unstable_by_key(|row| row.commit_no);
+    if fetched.first().is_some_and(|row| row.commit_no != next) {
+        fetched.clear();
+    }
+    while number(previous.as_ref()) < last {
+        let rows = match fetched.is_empty() {
+            true => view.log(number(previous.as_ref()), COMMITS)?,
+            false => std::mem::take(&mut fetched),
+        };
+        if rows.is_empty() {
+            break;
+        }
+        for row in rows {
+            check_chain(&row, previous.as_ref(), keyring)?;
+            each(&row)?;
+            previous = Some(row);
+        }
+    }
+    Ok(previous)
 }
 
 /// Fails if `row` does not continue the chain after `previous`. A commit whose key is missing cannot be checked, and
@@ -146,21 +187,11 @@ impl KnownHeads {
         view: &V,
         keyring: &Keyring,
     ) -> Result<(), Failure> {
-        loop {
-            let Some(mut previous) = self.read(|known| known.newest.clone()) else {
-                return Ok(());
-            };
-            let after = previous.as_ref().map_or(0, |row| row.commit_no);
-            let rows = view.log(after, 1024)?;
-            if rows.is_empty() {
-                return Ok(());
-            }
-            for row in rows {
-                check_chain(&row, previous.as_ref(), keyring)?;
-                self.apply(&row)?;
-                previous = Some(row);
-            }
-        }
+        let Some(newest) = self.read(|known| known.newest.clone()) else {
+            return Ok(());
+        };
+        let all = (newest, u64::MAX);
+        follow_log(view, keyring, all, Vec::new(), |row| self.apply(row)).map(drop)
     }
 
     fn read<R>(&self, of: impl FnOnce(&Known) -> R) -> Option<R> {
@@ -179,7 +210,7 @@ impl KnownHeads {
         if known.is_some() {
             return;
         }
-        let commit_no = newest.as_ref().map_or(0, |row| row.commit_no);
+        let commit_no = number(newest.as_ref());
         let logged = |half| KnownHead { half, commit_no };
         *known = Some(Known {
             newest,
@@ -204,7 +235,7 @@ impl KnownHeads {
     /// newest commit of the snapshot. All commits up to it must be applied here; heads and notes that later commits
     /// have written are not compared.
     pub(super) fn equal(&self, newest: Option<&LogRow>, heads: &Heads) -> bool {
-        let upto = newest.map_or(0, |row| row.commit_no);
+        let upto = number(newest);
         let same = |logged: &KnownHead, found: Option<&Half>| {
             logged.commit_no > upto || found == Some(&logged.half)
         };
@@ -323,7 +354,7 @@ impl HeadCheck<'_> {
         if let Some(entry) = self.uncommitted.iter().rev().find(is_own) {
             return Ok(Some(entry.head) == found);
         }
-        let upto = view.newest_log()?.map_or(0, |row| row.commit_no);
+        let upto = number(view.newest_log()?.as_ref());
         heads.catch_up(view, keyring)?;
         let agrees = |known: &Known| {
             is_known(known) || logged(known).is_some_and(|logged| logged.commit_no > upto)

@@ -1,0 +1,200 @@
+//! What a process knows about the store that it has open. Both durable backends keep it.
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
+
+use filrouge_types::{ErrorCode, Failure};
+use tokio::sync::watch;
+
+use super::known_heads::{HeadCheck, KnownHeads, follow_log, number};
+use super::suspects::Suspects;
+use crate::Position;
+use crate::keyring::Keyring;
+use crate::record::MacCheck;
+use crate::rows::{LogRow, View};
+
+/// The newest commit that this process has verified, the newest state of all heads, and the data that was changed
+/// outside filrouge (DESIGN §9).
+pub struct VerifiedLog {
+    keyring: Arc<Keyring>,
+    check: MacCheck,
+    /// The newest verified commit; `None` if the store has none.
+    newest: Mutex<Option<LogRow>>,
+    /// The newest verified commit that an anchor must record. Later commits contain only drafts.
+    anchor_position: Mutex<Position>,
+    /// The data that was changed outside filrouge. Reads and writes of it are refused.
+    suspects: RwLock<Arc<Suspects>>,
+    known_heads: KnownHeads,
+    /// Publishes the number of the newest verified commit.
+    commits: watch::Sender<u64>,
+}
+
+fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    // The value behind each lock is replaced in one step, so it is valid even if a thread panicked while it held the
+    // lock.
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl VerifiedLog {
+    /// Creates the state of a store about which nothing is known yet. With [`MacCheck::Unverified`], nothing is
+    /// compared or followed.
+    #[must_use]
+    pub fn new(keyring: Arc<Keyring>, check: MacCheck) -> Self {
+        Self {
+            keyring,
+            check,
+            newest: Mutex::default(),
+            anchor_position: Mutex::new(Position::of(None)),
+            suspects: RwLock::default(),
+            known_heads: KnownHeads::default(),
+            commits: watch::Sender::new(0),
+        }
+    }
+
+    /// Starts with the current state of a store that is being opened. Sessions that disagree with the commit log become
+    /// suspects, so already the first read of them is refused. The newest commit counts as verified.
+    ///
+    /// # Errors
+    /// When the store cannot be read.
+    pub fn begin<V: View + ?Sized>(&self, view: &V) -> Result<(), Failure> {
+        self.compare(view)?;
+        match view.newest_log() {
+            Ok(newest) => self.advance(newest),
+            // The comparison has already marked the entire store as suspect.
+            Err(failure) if failure.code == ErrorCode::IntegrityError => {}
+            Err(failure) => return Err(failure),
+        }
+        Ok(())
+    }
+
+    /// Whether nothing is verified, because the store was opened without its keys.
+    #[must_use]
+    pub fn is_unverified(&self) -> bool {
+        self.check == MacCheck::Unverified
+    }
+
+    /// The data that was changed outside filrouge, as known so far.
+    pub fn suspects(&self) -> Arc<Suspects> {
+        let suspects = self.suspects.read();
+        suspects.unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Adds suspects. A suspect is never removed.
+    pub fn suspect(&self, more: Suspects) {
+        if !more.is_empty() {
+            tracing::error!(suspects = %more, "the store was changed outside filrouge");
+            let suspects = self.suspects.write();
+            let mut suspects = suspects.unwrap_or_else(PoisonError::into_inner);
+            *suspects = Arc::new(suspects.and(more));
+        }
+    }
+
+    /// The newest state of all heads and notes, with which the writer compares rows.
+    pub const fn known_heads(&self) -> &KnownHeads {
+        &self.known_heads
+    }
+
+    /// The check of rows that a read compares with the newest state.
+    pub const fn head_check(&self) -> HeadCheck<'_> {
+        HeadCheck {
+            known: Some(&self.known_heads),
+            uncommitted: &[],
+        }
+    }
+
+    /// Adds to the suspects what reads and writes found when they compared rows with [`Self::known_heads`].
+    pub fn suspect_found(&self) {
+        self.suspect(self.known_heads.take_found());
+    }
+
+    /// The newest commit that this process has verified.
+    pub fn newest(&self) -> Option<LogRow> {
+        locked(&self.newest).clone()
+    }
+
+    /// The position of the newest verified commit.
+    pub fn position(&self) -> Position {
+        Position::of(locked(&self.newest).as_ref())
+    }
+
+    /// The position of the newest verified commit that may contain more than drafts: the one to anchor.
+    pub fn anchor_position(&self) -> Position {
+        *locked(&self.anchor_position)
+    }
+
+    /// Publishes the number of the newest verified commit.
+    pub const fn commits(&self) -> &watch::Sender<u64> {
+        &self.commits
+    }
+
+    /// Records that the commit `row` is verified, and publishes its number. Ignores a commit that is not newer than the
+    /// newest known one.
+    pub fn advance(&self, row: Option<LogRow>) {
+        let mut newest = locked(&self.newest);
+        let (after, before) = (number(row.as_ref()), number(newest.as_ref()));
+        let Some(row) = row.filter(|_| after > before) else {
+            return;
+        };
+        if !(after == before + 1 && row.is_drafts()) {
+            *locked(&self.anchor_position) = Position::of(Some(&row));
+        }
+        self.known_heads.advance(&row);
+        self.commits.send_replace(after);
+        *newest = Some(row);
+    }
+
+    /// Verifies the commits of the snapshot `view` after `verified`, up to `newest`, the newest one of the snapshot.
+    /// `verified` is the newest commit that was verified before the snapshot began, so the snapshot must contain it.
+    /// If commits were removed or changed, or do not continue the chain of their predecessors, the entire store becomes
+    /// suspect. `fetched` are commits that the caller has already read: if they directly follow `verified`, they are
+    /// used instead of a query.
+    ///
+    /// # Errors
+    /// When the store cannot be read.
+    pub fn follow<V: View + ?Sized>(
+        &self,
+        view: &V,
+        verified: Option<LogRow>,
+        newest: Option<&LogRow>,
+        fetched: Vec<LogRow>,
+    ) -> Result<(), Failure> {
+        if self.is_unverified() {
+            return Ok(());
+        }
+        let (before, after) = (number(verified.as_ref()), number(newest));
+        let damage = if after < before {
+            Some(format!("commits {} to {before} were removed", after + 1))
+        } else if after == before {
+            (verified.as_ref() != newest).then(|| format!("commit {after} was changed"))
+        } else {
+            let heads = &self.known_heads;
+            let followed = follow_log(view, &self.keyring, (verified, after), fetched, |row| {
+                heads.advance(row);
+                Ok(())
+            });
+            match followed {
+                Ok(last) if number(last.as_ref()) < after => Some("commits are missing".to_owned()),
+                Ok(last) => {
+                    self.advance(last);
+                    None
+                }
+                Err(failure) if failure.code == ErrorCode::IntegrityError => Some(failure.detail),
+                Err(failure) => return Err(failure),
+            }
+        };
+        if let Some(what) = damage {
+            self.suspect(Suspects::everything(what));
+        }
+        Ok(())
+    }
+
+    /// Compares all sessions with the commit log, and adds those that differ to the suspects.
+    ///
+    /// # Errors
+    /// When the store cannot be read.
+    pub fn compare<V: View + ?Sized>(&self, view: &V) -> Result<(), Failure> {
+        if self.check == MacCheck::Keyed {
+            self.suspect(self.known_heads.compare(view, &self.keyring)?);
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,184 @@
+//! The queue of writes to a durable store. One thread takes the writes from it, applies as many as have collected in
+//! one transaction with one flush, and then answers their callers.
+
+use std::sync::{Mutex, PoisonError};
+use std::thread::JoinHandle;
+
+use filrouge_types::{ErrorCode, Failure};
+use tokio::sync::{mpsc, oneshot};
+
+use crate::command::{Command, Outcome};
+use crate::read::in_session;
+
+mod group;
+
+pub use group::{Aborted, GroupOutcome, GroupTx, apply_group, is_store_failure};
+
+/// The maximum number of writes in the queue; further callers wait for room.
+const QUEUE_MAX: usize = 1024;
+/// The maximum number of writes per transaction. It limits how long a write waits for the others.
+const GROUP_MAX: usize = 256;
+/// A group accepts no further write once its writes have this many bytes.
+const GROUP_BYTES: usize = 32 << 20;
+
+/// A write, and the channel for its answer.
+pub struct Request {
+    /// The write.
+    pub command: Command,
+    reply: oneshot::Sender<Result<Outcome, Failure>>,
+}
+
+impl Request {
+    /// Answers the caller.
+    fn answer(self, outcome: Result<Outcome, Failure>) {
+        if self.reply.send(outcome).is_err() {
+            // A committed write remains, and a retry with the same key finds it.
+            tracing::debug!("the caller of this write has disconnected");
+        }
+    }
+}
+
+/// The receiving end of a queue, for the writer's thread.
+pub type Requests = mpsc::Receiver<Request>;
+
+/// The sending end of a queue, and the writer's thread.
+pub struct WriteQueue {
+    /// `None` once the queue is closed, and for a store that is only read.
+    sender: Mutex<Option<mpsc::Sender<Request>>>,
+    thread: Mutex<Option<JoinHandle<()>>>,
+}
+
+fn unavailable(what: &str) -> Failure {
+    Failure::new(ErrorCode::StoreUnavailable, what)
+}
+
+/// The failure of an operation on a closed store.
+#[must_use]
+pub fn closed() -> Failure {
+    unavailable("the store is closed").with_hint("the server is stopping; try again soon")
+}
+
+impl WriteQueue {
+    /// Starts a writer's thread, which runs `work` until the queue is closed and empty.
+    ///
+    /// # Errors
+    /// `store_unavailable` if the thread cannot be started.
+    pub fn start(work: impl FnOnce(Requests) + Send + 'static) -> Result<Self, Failure> {
+        let (sender, requests) = mpsc::channel(QUEUE_MAX);
+        let thread = std::thread::Builder::new().name("filrouge-writer".to_owned());
+        let thread = thread.spawn(move || work(requests));
+        let thread = thread.map_err(|e| unavailable(&format!("no thread for the writer: {e}")))?;
+        Ok(Self {
+            sender: Mutex::new(Some(sender)),
+            thread: Mutex::new(Some(thread)),
+        })
+    }
+
+    /// A queue that accepts no writes, for a store that is only read.
+    #[must_use]
+    pub const fn refusing() -> Self {
+        Self {
+            sender: Mutex::new(None),
+            thread: Mutex::new(None),
+        }
+    }
+
+    fn sender(&self) -> Option<mpsc::Sender<Request>> {
+        let sender = self.sender.lock().unwrap_or_else(PoisonError::into_inner);
+        sender.clone()
+    }
+
+    /// Queues a write, and waits until it is committed or refused.
+    ///
+    /// # Errors
+    /// The refusals of the rules, and failures of the store.
+    pub async fn write(&self, command: Command) -> Result<Outcome, Failure> {
+        let (reply, answer) = oneshot::channel();
+        let sender = self.sender().ok_or_else(closed)?;
+        let sent = sender.send(Request { command, reply }).await;
+        sent.map_err(|_| closed())?;
+        drop(sender);
+        answer.await.map_err(|_| {
+            unavailable("the writer stopped before it answered")
+                .with_hint("retry with the same key: a committed write is not repeated")
+        })?
+    }
+
+    /// The number of waiting writes.
+    #[must_use]
+    pub fn queued(&self) -> u64 {
+        let queued = self.sender().map_or(0, |s| QUEUE_MAX - s.capacity());
+        queued as u64
+    }
+
+    /// Closes the queue. Returns the writer's thread, which ends after the queued writes; `None` if it was closed
+    /// before.
+    fn stop(&self) -> Option<JoinHandle<()>> {
+        let mut sender = self.sender.lock().unwrap_or_else(PoisonError::into_inner);
+        sender.take();
+        let mut thread = self.thread.lock().unwrap_or_else(PoisonError::into_inner);
+        thread.take()
+    }
+
+    /// Closes the queue, and waits for the queued writes.
+    pub async fn close(&self) {
+        if let Some(thread) = self.stop() {
+            let joined = tokio::task::spawn_blocking(move || thread.join()).await;
+            if !matches!(joined, Ok(Ok(()))) {
+                tracing::error!("the writer thread ended by a panic");
+            }
+        }
+    }
+}
+
+impl Drop for WriteQueue {
+    fn drop(&mut self) {
+        if let Some(thread) = self.stop()
+            && thread.join().is_err()
+        {
+            tracing::error!("the writer thread ended by a panic");
+        }
+    }
+}
+
+/// Collects a group: `first`, and the writes that are already waiting.
+pub fn collect(first: Request, requests: &mut Requests) -> Vec<Request> {
+    let mut bytes = first.command.write.content_len();
+    let mut group = vec![first];
+    while group.len() < GROUP_MAX && bytes < GROUP_BYTES {
+        let Ok(next) = requests.try_recv() else { break };
+        bytes += next.command.write.content_len();
+        group.push(next);
+    }
+    group
+}
+
+/// Runs a group's transaction with `transact`, and answers all its requests. If one write makes the transaction of
+/// several writes fail, each write gets its own transaction.
+pub fn serve(
+    group: Vec<Request>,
+    transact: &mut dyn FnMut(&[Request]) -> Result<Vec<Result<Outcome, Failure>>, Aborted>,
+) {
+    match transact(&group) {
+        Ok(outcomes) => {
+            for (request, outcome) in group.into_iter().zip(outcomes) {
+                request.answer(outcome);
+            }
+        }
+        Err(Aborted::Write(_)) if group.len() > 1 => {
+            for request in group {
+                serve(vec![request], transact);
+            }
+        }
+        Err(Aborted::Write(failure) | Aborted::Store(failure)) => {
+            for request in group {
+                let refusal = Err(failure.clone());
+                let refusal = match request.command.write.session_id() {
+                    Some(id) => in_session(id, refusal),
+                    None => refusal,
+                };
+                request.answer(refusal);
+            }
+        }
+    }
+}
