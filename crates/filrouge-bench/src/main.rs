@@ -5,6 +5,7 @@
 
 mod append;
 mod calls;
+mod compare;
 mod context;
 mod decode;
 mod flat;
@@ -60,6 +61,9 @@ struct Options {
     /// The filrouge binary to serve [default: built by cargo alongside this one]
     #[arg(long, global = true)]
     binary: Option<PathBuf>,
+    /// The filrouge-bench of another build: both run in turns, and their results are printed side by side
+    #[arg(long, global = true, conflicts_with = "binary")]
+    compare: Option<PathBuf>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Subcommand)]
@@ -260,6 +264,10 @@ fn main() -> Result<()> {
         root: options.dir.unwrap_or_else(std::env::temp_dir),
         binary: options.binary,
     };
+    if let Some(other) = &options.compare {
+        let mut out = std::io::stdout().lock();
+        return Ok(writeln!(out, "{}", compare::compare(other, setup.pairs)?)?);
+    }
     if let Workload::ChildLoad {
         address,
         connections,
